@@ -1,5 +1,5 @@
-"""Understanding a cluster from its objects: why something waits, what is in use, what a manifest gets wrong.
+"""Analysis of a cluster's objects: why something waits, what is in use, and what is wrong with a manifest.
 
-Everything here but `snapshot` is pure: objects in, findings out. The commands `dray explain`, `dray top` and `dray lint`
-fetch the objects and print the findings, for any cluster. Left out: output for people (`dray.cli`).
+All modules except `reading` are free of I/O: objects in, findings out. The commands `dray explain`, `dray top` and
+`dray lint` fetch the objects of any cluster and print the findings. Left out: output for people (`dray.cli`).
 """

@@ -1,7 +1,7 @@
-"""One way to serve one request, and the devices of the whole cluster that are left after each of its conditions.
+"""One alternative of a request, and the cluster's devices that remain after each of its conditions.
 
-The allocator counts what one node has; this counts everywhere, so that "nobody has it" can be told from "not enough of
-it here". Left out: constraints, which concern several devices at a time.
+The allocator counts the devices of one node. This module counts in the whole cluster, to distinguish "no such device
+exists" from "too few on this node". Left out: constraints, which concern several devices at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DeviceRequestSpec = ExactDeviceRequest | DeviceSubRequest
 
 
 class Ask:
-    """An alternative of a request of a claim."""
+    """An alternative of a claim's request, or the request itself if it has no alternatives."""
 
     def __init__(
         self, claim: ResourceClaim, name: str, spec: DeviceRequestSpec, class_: DeviceClass | None, template: str = ""
@@ -47,7 +47,7 @@ class Ask:
         self.selectors = expressions(spec.selectors)
 
     def asked(self, needed: int) -> RequestedDevices:
-        """What it asks for, as causes name it."""
+        """Return the description of this request that causes contain, for `needed` devices."""
         resource = self._resource if self.claim == IN_MEMORY else ""
         return RequestedDevices(self.claim, self.name, self.class_name, needed, resource, self.template)
 
@@ -57,7 +57,9 @@ class Ask:
 
 
 def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
-    """All alternatives of a claim, by the names that the allocator gives them."""
+    """Return all requests and alternatives of a claim, by the names that the allocator uses, such as
+    `request/alternative`.
+    """
     classes, template = snapshot.classes, snapshot.template_of(claim)
     found: dict[str, Ask] = {}
     for request in claim.spec.devices.requests or ():
@@ -72,11 +74,12 @@ def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
 
 
 def expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    """Return the CEL expressions of device selectors."""
     return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 
 class DeviceCensus:
-    """The devices of a cluster, condition by condition."""
+    """Devices of a cluster that satisfy the conditions of a request, condition by condition."""
 
     def __init__(self, ask: Ask, hardware: Hardware, taken: set[DeviceId]) -> None:
         self.ask = ask
@@ -88,36 +91,42 @@ class DeviceCensus:
 
     @cached_property
     def of_class(self) -> list[Published]:
+        """Devices in usable pools that match the selectors of the device class."""
         return self._matching(self.hardware.usable, self.ask.of_class)
 
     def after(self, selectors: int) -> list[Published]:
-        """What passes the class and the first selectors of the request."""
+        """Return the devices that match the class and the first `selectors` selectors of the request."""
         return self._matching(self.of_class, self.ask.selectors[:selectors])
 
     @cached_property
     def selected(self) -> list[Published]:
+        """Devices that match the class and all selectors of the request."""
         return self.after(len(self.ask.selectors))
 
     @cached_property
     def tainted(self) -> list[Published]:
+        """Selected devices with taints that the request does not tolerate."""
         tolerations = self.ask.spec.tolerations
         return [one for one in self.selected if intolerable(one.device.taints, tolerations)]
 
     @cached_property
     def tolerated(self) -> list[Published]:
+        """Selected devices without untolerated taints."""
         shunned = {one.id for one in self.tainted}
         return [one for one in self.selected if one.id not in shunned]
 
     @cached_property
     def taken(self) -> list[Published]:
+        """Tolerated devices that are exclusively allocated."""
         return [one for one in self.tolerated if one.id in self._taken]
 
     @cached_property
     def free(self) -> list[Published]:
+        """Tolerated devices that are not exclusively allocated."""
         return [one for one in self.tolerated if one.id not in self._taken]
 
     def locked_away(self) -> dict[PoolName, int]:
-        """How many devices would do in each pool that cannot be used."""
+        """Return for each unusable pool the number of unallocated devices that match class and selectors."""
         found: Counter[PoolName] = Counter()
         suspects = [one for one in self.hardware.devices if one.id[:2] in self.hardware.problems]
         unique = {one.id: one for one in suspects if one.id not in self._taken}
@@ -126,7 +135,7 @@ class DeviceCensus:
         return found
 
     def taints(self) -> list[DeviceTaint]:
-        """The taints that keep the request away, each once."""
+        """Return the distinct taints that the request does not tolerate."""
         found: dict[tuple[str, str, str], DeviceTaint] = {}
         for one in self.tainted:
             for taint in one.device.taints:

@@ -1,8 +1,8 @@
-"""Changes of objects, as suggestions carry them: made from typed objects, and applied to a snapshot.
+"""Changes of objects as carried by suggestions: created from typed objects, and applied to a snapshot.
 
-Applying plays the part of the controllers as far as scheduling depends on them: a pod that goes lets go of its claims, one
-that a controller owns comes again, and templates make claims where quotas let them. Pure. Left out: which changes help
-(`suggesting`).
+Applying a change simulates the controllers as far as scheduling depends on them: a deleted pod releases its claims, a
+pod with a controller is created again, and templates create claims if quotas allow. No I/O. Left out: which changes
+help (`suggesting`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from dray.inspect.quotas import quota_cause
 from dray.inspect.snapshot import Snapshot
 
 TreeEdit = Callable[[Tree], None]
-_KEPT = ("name", "namespace", "labels", "annotations")  # of metadata, when an object is made again
+_KEPT = ("name", "namespace", "labels", "annotations")  # metadata fields kept when an object is created again
 
 
-# Making changes
+# Creating changes
 
 
 def manifest_of(object_: Object) -> Tree:
-    """The object as somebody would write it: without what the cluster adds."""
+    """Return the manifest of an object, without status and metadata that the cluster adds."""
     tree = tree_of(object_)
     tree.pop("status", None)
     tree["metadata"] = {key: value for key, value in tree["metadata"].items() if key in _KEPT}
@@ -45,6 +45,7 @@ def manifest_of(object_: Object) -> Tree:
 
 
 def created(tree: Tree) -> SuggestedChange:
+    """Return the change that creates an object."""
     meta = tree["metadata"]
     return SuggestedChange(
         ChangeVerb.CREATE, tree["apiVersion"], tree["kind"], meta["name"], meta.get("namespace", ""), body=tree
@@ -52,28 +53,31 @@ def created(tree: Tree) -> SuggestedChange:
 
 
 def replaced(object_: Object, edit: TreeEdit) -> SuggestedChange:
-    """The object deleted and made again with an edit."""
+    """Return the change that deletes an object and creates it again with an edit applied."""
     tree = manifest_of(object_)
     edit(tree)
     return replace(created(tree), verb=ChangeVerb.REPLACE)
 
 
 def patched(object_: Object, body: Tree) -> SuggestedChange:
+    """Return the change that applies a merge patch to an object."""
     meta = object_.metadata
     return SuggestedChange(ChangeVerb.PATCH, object_.apiVersion, object_.kind, meta.name, meta.namespace, body=body)
 
 
 def deleted(object_: Object) -> SuggestedChange:
+    """Return the change that deletes an object."""
     meta = object_.metadata
     return SuggestedChange(ChangeVerb.DELETE, object_.apiVersion, object_.kind, meta.name, meta.namespace)
 
 
 def evicted(pod: Pod) -> SuggestedChange:
+    """Return the change that evicts a pod."""
     return replace(deleted(pod), verb=ChangeVerb.EVICT)
 
 
 def is_controlled(object_: Object) -> bool:
-    """Whether somebody makes the object again when it goes."""
+    """Whether a controller owns the object and would create it again after deletion."""
     return any(owner.controller for owner in object_.metadata.ownerReferences)
 
 
@@ -81,7 +85,7 @@ def is_controlled(object_: Object) -> bool:
 
 
 def applied(snapshot: Snapshot, changes: Iterable[SuggestedChange]) -> Snapshot:
-    """The snapshot as it would be after some changes."""
+    """Return a copy of the snapshot after some changes."""
     trial = _Trial(snapshot)
     for change in changes:
         trial.apply(change)
@@ -89,13 +93,14 @@ def applied(snapshot: Snapshot, changes: Iterable[SuggestedChange]) -> Snapshot:
 
 
 class _Trial:
-    """A snapshot that is being changed."""
+    """A snapshot to which changes are applied."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._objects: dict[type[Any], list[Any]] = {type_: [*all_] for type_, all_ in snapshot.objects.items()}
 
     def apply(self, change: SuggestedChange) -> None:
+        """Apply one change. Has no effect if the object to change does not exist."""
         old = self._find(change)
         match change.verb:
             case ChangeVerb.CREATE:
@@ -115,7 +120,7 @@ class _Trial:
                     self._put(None, _pristine(old))
 
     def _roll_out(self, changed: Any) -> None:
-        """A workload makes the pods again that wait, from its new template."""
+        """Replace the waiting pods of a changed workload by pods from its new template."""
         template = getattr(changed.spec, "template", None) if hasattr(changed, "spec") else None
         if not isinstance(template, PodTemplateSpec):
             return
@@ -128,6 +133,7 @@ class _Trial:
                 self._put(None, replace(_pristine(pod), spec=template.spec))
 
     def outcome(self) -> Snapshot:
+        """Create the claims of waiting pods from templates. Returns the resulting snapshot."""
         after = self._seen()
         for pod in after.all(Pod):
             if not pod.spec.nodeName and not podclaims.is_finished(pod):
@@ -163,7 +169,7 @@ class _Trial:
                 self._let_go(claim, old.metadata.uid)
 
     def _let_go(self, claim: ResourceClaim, uid: str) -> None:
-        """A pod is gone: so are its claims, and its reservations of others'."""
+        """Remove a deleted pod's reservation from a claim, or delete the claim if the pod controls it."""
         if podclaims.is_controlled_by(claim, uid):
             self._objects[ResourceClaim].remove(claim)
             return
@@ -175,7 +181,7 @@ class _Trial:
         else:
             self._put(claim, left)
 
-    # -- the claims of templates
+    # -- claims from templates
 
     def _make_claims(self, snapshot: Snapshot, pod: Pod) -> None:
         made = [*self._claims_for(snapshot, pod, snapshot.group_of(pod))]
@@ -184,6 +190,7 @@ class _Trial:
             self._put(pod, replace(pod, status=replace(pod.status, resourceClaimStatuses=statuses)))
 
     def _claims_for(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None) -> Iterable[PodResourceClaimStatus]:
+        """Create the missing claims of a pod if quotas allow. Yields a status entry for each."""
         for entry in pod.spec.resourceClaims:
             use = podclaims.use_of(pod, entry, group)
             shared = podclaims.group_entry(entry, group)
@@ -200,6 +207,7 @@ class _Trial:
                 yield PodResourceClaimStatus(name=entry.name, resourceClaimName=claim.metadata.name)
 
     def _generated(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
+        """Return the claim generated from a template for an entry of the owner."""
         claim = claim_for(owner, entry, template, claim_name(owner, entry))
         return replace(claim, metadata=replace(claim.metadata, uid=f"trial-{claim.metadata.name}"))
 
@@ -215,6 +223,6 @@ def _made(body: Tree) -> Any:
 
 
 def _pristine(pod: Pod) -> Pod:
-    """A pod as its controller makes it again."""
+    """Return a pod as its controller would create it again: new uid, no node, empty status."""
     meta = replace(pod.metadata, uid=f"{pod.metadata.uid}-again", deletionTimestamp=None)
     return replace(pod, metadata=meta, spec=replace(pod.spec, nodeName=""), status=PodStatus())

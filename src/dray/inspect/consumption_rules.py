@@ -1,7 +1,7 @@
-"""Rules about what devices consume and serve: counters, shares, extended resources.
+"""Lint rules about consumption of devices: counters, shares and extended resources.
 
-A slice is judged with the other slices of its pool, a claim by asking whether any node could serve it if nothing were in
-use. Left out: what the API server refuses anyway, and selectors (`device_rules`).
+A slice is checked together with the other slices of its pool. A claim is checked by asking whether any node could
+serve it if nothing were in use. Left out: errors that the API server reports, and selectors (`device_rules`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dray.inspect.placement import Allowance, judge_devices
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 
-_SECONDS = 2.0  # for the question whether a claim can be served at all
+_SECONDS = 2.0  # time limit for checking whether a claim can be served at all
 
 
 # Slices
 
 
 def slice_findings(place: str, slice_: ResourceSlice, known: Snapshot) -> Iterator[Finding]:
-    """Devices that cannot be used as they are published."""
+    """Yield findings for a slice: an unusable pool, or devices that can never be allocated."""
     subject = f"ResourceSlice {slice_.metadata.name}"
     pool = newest(by_pool(known.all(ResourceSlice)).get(PoolName(slice_.spec.driver, slice_.spec.pool.name), [slice_]))
     problem = problem_of(pool)
@@ -49,7 +49,7 @@ def slice_findings(place: str, slice_: ResourceSlice, known: Snapshot) -> Iterat
 def _too_large(
     place: str, subject: str, slice_: ResourceSlice, totals: Mapping[tuple[str, str], str]
 ) -> Iterator[Finding]:
-    """Devices that draw more from a counter than it has."""
+    """Yield an error for each device that draws more from a counter than the counter has."""
     for number, device in enumerate(slice_.spec.devices):
         for at, drawn in enumerate(device.consumesCounters):
             for name, counter in drawn.counters.items():
@@ -67,7 +67,7 @@ def _too_large(
 
 
 def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -> Iterator[Finding]:
-    """A claim that no node could serve even if nothing were in use."""
+    """Yield a warning if no node could serve the claim even if nothing were in use."""
     requests = claim.spec.devices.requests or ()
     named = {one.deviceClassName for r in requests for one in (*r.firstAvailable, *((r.exactly,) if r.exactly else ()))}
     if not known.all(Node) or not known.all(ResourceSlice) or not named <= known.classes.keys():
@@ -86,7 +86,7 @@ def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -
 
 
 def name_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[Finding]:
-    """An extended resource that several classes say they serve."""
+    """Yield a warning if other classes serve the same extended resource name."""
     name = class_.spec.extendedResourceName
     rivals = [one for one in known.all(DeviceClass) if name and one.spec.extendedResourceName == name]
     if len(rivals) > 1:
@@ -99,7 +99,7 @@ def name_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[
 
 
 def extended_findings(place: str, root: str, pod: Pod, known: Snapshot) -> Iterator[Finding]:
-    """Extended resources that neither devices nor any node can give."""
+    """Yield a warning for each extended resource of the pod that neither devices nor any node provides."""
     serving = ExtendedResources(known.all(DeviceClass))
     offered = {name for node in known.all(Node) for name in node.status.allocatable}
     lists = (("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers))
@@ -114,6 +114,7 @@ def extended_findings(place: str, root: str, pod: Pod, known: Snapshot) -> Itera
 
 
 def _meant(name: str, known: Snapshot, offered: set[str]) -> str:
+    """Return a "did you mean" hint for an extended resource name; empty if no known name is similar."""
     names = {one.spec.extendedResourceName or "" for one in known.all(DeviceClass)} - {""}
     implicit = {f"{IMPLICIT_PREFIX}{one.metadata.name}" for one in known.all(DeviceClass)}
     meant = alike(name, sorted(names | implicit | {one for one in offered if "/" in one}))

@@ -1,6 +1,7 @@
-"""Rules about claims, templates and classes: selectors, alternatives and constraints that cannot do what they say.
+"""Lint rules about claims, templates and classes: selectors, alternatives and constraints that cannot be satisfied.
 
-With the devices of a cluster at hand, "may fail" becomes "fails on these". Left out: what the API server refuses anyway.
+With the devices of a cluster, "may fail" becomes "fails on these devices". Left out: errors that the API server
+reports.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dray.inspect.snapshot import Snapshot
 
 
 def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[Finding]:
-    """Selectors of a class are asked about every device of every driver."""
+    """Yield findings for the selectors of a class, checked against all devices of the cluster."""
     hardware = Hardware(known.pools)
     subject = f"DeviceClass {class_.metadata.name}"
     for number, expression in enumerate(expressions(class_.spec.selectors)):
@@ -33,7 +34,9 @@ def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator
 
 
 def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
-    """Everything about what a claim asks for; `root` is where it stands in the document."""
+    """Yield findings for all requests and constraints of a claim. `root` is the path of the devices field in the
+    document.
+    """
     hardware = Hardware(known.pools)
     requests = claim.spec.devices.requests or ()
     asks = asks_of(claim, known)
@@ -50,6 +53,7 @@ def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot,
 
 
 def _fields(where: str, request: DeviceRequest, asks: dict[str, Ask]) -> Iterator[tuple[str, Ask]]:
+    """Yield each alternative of a request with its field path."""
     if request.exactly is not None:
         yield f"{where}.exactly", asks[request.name]
     for number, sub in enumerate(request.firstAvailable):
@@ -57,6 +61,7 @@ def _fields(where: str, request: DeviceRequest, asks: dict[str, Ask]) -> Iterato
 
 
 def _class(place: str, field: str, ask: Ask, known: Snapshot, connected: bool) -> Iterator[Finding]:
+    """Yield a finding if the device class of a request does not exist."""
     if known.hides(DeviceClass):
         return
     if ask.class_name and ask.class_name not in known.classes and (connected or known.classes):
@@ -73,6 +78,7 @@ def _class(place: str, field: str, ask: Ask, known: Snapshot, connected: bool) -
 def _selector(
     place: str, field: str, subject: str, expression: str, of_class: Sequence[str], hardware: Hardware
 ) -> Iterator[Finding]:
+    """Yield findings for a selector: unknown names, missing guards, or no matching device."""
     if not hardware.devices:
         for access in accesses(expression):
             if not access.guarded:
@@ -96,6 +102,7 @@ def _selector(
 
 
 def _unguarded(access: AttributeAccess) -> str:
+    """Return the text that a selector fails on devices without the attribute, with a suggested guard."""
     return (
         f"fails on devices that lack {access.label}; write has({access.code()}) && … "
         f'or device.{access.kind}["{access.domain}"].?{access.name}.orValue(…)'
@@ -103,6 +110,7 @@ def _unguarded(access: AttributeAccess) -> str:
 
 
 def _has(view: object, access: AttributeAccess) -> bool:
+    """Whether a device view has the attribute or capacity."""
     return access.name in getattr(view, access.kind).get(access.domain, {})
 
 
@@ -112,7 +120,7 @@ def _has(view: object, access: AttributeAccess) -> bool:
 def _unreachable(
     place: str, where: str, request: DeviceRequest, constraints: Sequence[DeviceConstraint]
 ) -> Iterator[Finding]:
-    """An alternative is never reached if an earlier one can be served whenever it can."""
+    """Yield a warning for each alternative that is never used because an earlier one is available whenever it is."""
     subs = request.firstAvailable
     for later in range(1, len(subs)):
         for earlier in range(later):
@@ -126,6 +134,7 @@ def _unreachable(
 
 
 def _implied(earlier: DeviceSubRequest, later: DeviceSubRequest) -> bool:
+    """Whether every device set that satisfies the later alternative also satisfies the earlier one."""
     return (
         earlier.deviceClassName == later.deviceClassName
         and earlier.allocationMode == later.allocationMode == "ExactCount"
@@ -139,7 +148,7 @@ def _implied(earlier: DeviceSubRequest, later: DeviceSubRequest) -> bool:
 def _as_free(
     request: DeviceRequest, earlier: DeviceSubRequest, later: DeviceSubRequest, constraints: Sequence[DeviceConstraint]
 ) -> bool:
-    """Whether every constraint on the earlier alternative is one on the later, too."""
+    """Whether every constraint on the earlier alternative also applies to the later one."""
     return all(
         f"{request.name}/{earlier.name}" not in constraint.requests
         or f"{request.name}/{later.name}" in constraint.requests
@@ -153,6 +162,7 @@ def _as_free(
 def _constraint(
     place: str, field: str, constraint: DeviceConstraint, claim: ResourceClaim, hardware: Hardware
 ) -> Iterator[Finding]:
+    """Yield findings for a constraint that contradicts another, names an unknown attribute, or cannot be met."""
     attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
     kind = "matchAttribute" if constraint.matchAttribute else "distinctAttribute"
     for other in claim.spec.devices.constraints:
@@ -172,7 +182,7 @@ def _constraint(
 
 
 def _crowded(place: str, field: str, attribute: str, needed: int, hardware: Hardware) -> Iterator[Finding]:
-    """More devices must agree than any value has on one node."""
+    """Yield a warning if more devices must share an attribute value than any node has with the same value."""
     domain, _, name = attribute.rpartition("/")
     counts: dict[tuple[str, str], int] = {}
     for one in hardware.devices:
@@ -187,7 +197,7 @@ def _crowded(place: str, field: str, attribute: str, needed: int, hardware: Hard
 
 
 def _least(claim: ResourceClaim, constraint: DeviceConstraint) -> int:
-    """The fewest devices that a constraint covers."""
+    """Return the minimum number of devices that a constraint covers."""
     total = 0
     for request in claim.spec.devices.requests or ():
         if constraint.requests and request.name not in {name.partition("/")[0] for name in constraint.requests}:

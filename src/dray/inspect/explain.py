@@ -1,7 +1,8 @@
-"""Why a pod, a claim or a request for pool status waits, or that it does not: the way in.
+"""Entry points of `dray explain`: why a pod, claim, workload, PodGroup or pool status request waits, or that it does
+not.
 
-Pure: a snapshot in, an explanation out. Left out: the steps of a pod (`pods`), devices that do not suffice (`shortage`),
-and printing (`layout`).
+No I/O: snapshot in, explanation out. Left out: the steps of a pod (`pods`), device shortages (`shortage`), and
+printing (`layout`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ T = TypeVar("T", bound=Object)
 
 
 class NotThere(LookupError):
-    """What should be explained does not exist; the text says what is there instead."""
+    """The object to explain does not exist. The message names similar objects."""
 
 
 def explain_pod(
@@ -50,7 +51,10 @@ def explain_pod(
     *,
     helps: bool = True,
 ) -> WaitExplanation:
-    """Why a pod waits, or that it does not; without `helps`, nothing is tried that would help."""
+    """Explain why a pod waits, or that it does not. Raises NotThere if the pod does not exist.
+
+    Without `helps`, no suggestions are searched.
+    """
     pod = _existing(snapshot, Pod, name, namespace)
     allowance = allowance or Allowance()
     found = PodCase(snapshot, pod, allowance).finding()
@@ -64,7 +68,9 @@ def explain_claim(
     name: str,
     allowance: Allowance | None = None,
 ) -> WaitExplanation:
-    """Why a claim is not allocated, or who has it."""
+    """Explain why a claim is not allocated, or which devices and users it has. Raises NotThere if the claim does not
+    exist.
+    """
     claim = _existing(snapshot, ResourceClaim, name, namespace)
     allowance = allowance or Allowance()
     pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
@@ -80,14 +86,14 @@ def explain_workload(
     name: str,
     allowance: Allowance | None = None,
 ) -> WaitExplanation:
-    """Why the pods of a workload do not run, or that they do."""
+    """Explain why the pods of a workload do not run, or that they do. Raises NotThere if the workload does not exist."""
     workload = _existing(snapshot, type_, name, namespace)
     found, help_ = WorkloadCase(snapshot, workload, allowance or Allowance()).finding()
     return _explanation(BY_TYPE[type_].kind.lower(), namespace, name, found, snapshot, help_)
 
 
 def explain_group(snapshot: Snapshot, namespace: str, name: str, allowance: Allowance | None = None) -> WaitExplanation:
-    """Why a PodGroup is not placed, or that its pods run."""
+    """Explain why a PodGroup is not placed, or that its pods run. Raises NotThere if the PodGroup does not exist."""
     if PodGroup in snapshot.unserved:
         raise NotThere(say(CausePhrase.GATE_HIDES, kind="PodGroup", gate="GenericWorkload"))
     group = _existing(snapshot, PodGroup, name, namespace)
@@ -96,7 +102,9 @@ def explain_group(snapshot: Snapshot, namespace: str, name: str, allowance: Allo
 
 
 def explain_request(snapshot: Snapshot, name: str) -> WaitExplanation:
-    """Why a ResourcePoolStatusRequest has no answer, or what it is."""
+    """Explain why a ResourcePoolStatusRequest has no answer, or report its answer. Raises NotThere if it does not
+    exist.
+    """
     if ResourcePoolStatusRequest in snapshot.unserved:
         raise NotThere(say(CausePhrase.GATE_HIDES, kind="ResourcePoolStatusRequest", gate="DRAResourcePoolStatus"))
     waits, cause = _request_cause(_existing(snapshot, ResourcePoolStatusRequest, name))
@@ -111,6 +119,7 @@ def _explanation(
     snapshot: Snapshot,
     help_: tuple[Suggestion, ...] = (),
 ) -> WaitExplanation:
+    """Assemble an explanation from a finding."""
     return WaitExplanation(
         kind=kind,
         namespace=namespace,
@@ -128,7 +137,7 @@ def _explanation(
 
 
 def _preemption(snapshot: Snapshot, kind: str, namespace: str, name: str) -> PreemptionForecast | None:
-    """Whom a pod would preempt, or the pods of a group that wait."""
+    """Forecast the preemption for a waiting pod, or for the first waiting pod of a PodGroup; None for other kinds."""
     if kind not in ("pod", "podgroup"):
         return None
     pods = (pod for pod in snapshot.all(Pod) if pod.metadata.namespace == namespace and not pod.spec.nodeName)
@@ -138,7 +147,7 @@ def _preemption(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Pre
 
 
 def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[AllocatedTwice, ...]:
-    """The devices of a claim, or of the claims of a pod, that other claims have too."""
+    """Return the devices of a claim, or of a pod's claims, that are also allocated to other claims."""
     names = {name} if kind == "claim" else set()
     pod = snapshot.get(Pod, name, namespace) if kind == "pod" else None
     if pod is not None:
@@ -158,6 +167,7 @@ def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[Al
 
 
 def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
+    """Return whether a pool status request waits, and the cause."""
     status, driver = request.status, request.spec.driver
     if status is None or status.observationTime is None:
         return True, NoController()
@@ -173,6 +183,7 @@ def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
 
 
 def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod], allowance: Allowance) -> CauseFinding:
+    """Find why a claim waits: a missing class, too few devices, no user, or the reason why its first pod waits."""
     settled = _settled(claim)
     if settled is not None:
         return settled
@@ -190,7 +201,7 @@ def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod]
 
 
 def _settled(claim: ResourceClaim) -> CauseFinding | None:
-    """A claim that waits for no devices."""
+    """Return the finding for a claim that is allocated or being deleted, or None if the claim waits for devices."""
     users = tuple(f"{r.resource.removesuffix('s')} {r.name}" for r in claim.status.reservedFor)
     if claim.metadata.deletionTimestamp is not None:
         finalizers = tuple(claim.metadata.finalizers)
@@ -205,27 +216,28 @@ def _settled(claim: ResourceClaim) -> CauseFinding | None:
 
 
 def _uses(snapshot: Snapshot, pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether a pod uses a claim."""
     if pod.metadata.namespace != claim.metadata.namespace:
         return False
     return any(use.claim == claim.metadata.name for use in podclaims.uses_of(pod, snapshot.group_of(pod)))
 
 
-# What is not there
+# Objects that do not exist
 
 
 def _existing(snapshot: Snapshot, type_: type[T], name: str, namespace: str = "") -> T:
-    """What is to be explained; raises NotThere."""
+    """Return the object to explain. Raises NotThere if it does not exist or cannot be read."""
     found = snapshot.get(type_, name, namespace)
     if found is not None:
         return found
-    resource = BY_TYPE[type_]  # type: ignore[index]  # every kind of object has a row
+    resource = BY_TYPE[type_]  # type: ignore[index]  # every object type is listed
     if type_ in snapshot.unreadable:
         raise NotThere(say(CausePhrase.MAY_NOT_LIST, names=resource.plural))
     raise _absent(resource.kind.lower(), name, namespace, snapshot.all(type_))
 
 
 def _absent(kind: str, name: str, namespace: str, known: Sequence[Object]) -> NotThere:
-    """That something does not exist, and where something of that name does."""
+    """Return the error that an object does not exist, naming namespaces where the name exists, or a similar name."""
     elsewhere = sorted({one.metadata.namespace for one in known if one.metadata.name == name} - {namespace})
     if elsewhere:
         names = cause_wording.listed(elsewhere)

@@ -1,7 +1,7 @@
-"""What `dray explain` finds out, as data: the cause, what would help, and what every node said.
+"""Results of `dray explain` as data: the cause, suggestions, and the verdict of every node.
 
-The structs are the JSON output, field by field (`schema` has its JSON schema). Left out: finding it out (`explain`) and
-printing it (`layout`).
+The structs define the fields of the JSON output (`schema` generates its JSON Schema). Left out: finding the results
+(`explain`) and printing them (`layout`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.api.reasons.requested import HeldAmount
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who has devices that were asked for, or counters and capacity that those devices lack."""
+    """A claim that holds requested devices, or counters and capacity that these devices lack."""
 
     claim: str
     devices: tuple[str, ...]
@@ -25,18 +25,20 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AllocatedTwice(msgspec.Struct, frozen=True):
-    """A device that more than one claim has, which only happens where several schedulers allocate from one pool."""
+    """A device allocated to more than one claim. This can only happen if several schedulers allocate from one pool."""
 
     device: str
     claims: tuple[str, ...]
 
 
 class PreemptionForecast(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whom a pod or a gang that waits would preempt.
+    """Victims that a waiting pod or gang would preempt.
 
-    `node` is where the pod would go; empty for a gang. `violations` counts pods whose end violates a disruption budget.
-    `less` are pods whose end would disturb less, on `less_node`; with `is_least` there are none, and with neither nobody
-    knows, since there are too many ways to choose victims.
+    `node` is where the pod would go; empty for a gang. `violations` counts pods whose eviction violates a
+    PodDisruptionBudget.
+    `less` are victims on `less_node` whose eviction would disturb less. With `is_least`, no better victims exist. If
+    `less` is
+    empty and `is_least` is false, this is unknown, because there are too many possible sets of victims.
     """
 
     victims: tuple[str, ...]
@@ -48,10 +50,11 @@ class PreemptionForecast(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything there is to say about why something waits, or that it does not.
+    """Complete explanation why an object waits, or that it does not.
 
-    `unread` are the resources that the user may not list, `late` the nodes for which there was not enough time, `twice` the
-    devices of the claims in question that other claims have as well.
+    `unread` are the resources that the user may not list, `late` the nodes for which time ran out, and `twice` the
+    devices of
+    the explained claims that are also allocated to other claims.
     """
 
     kind: str
@@ -69,4 +72,5 @@ class WaitExplanation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def subject(self) -> str:
+        """Kind and name of the explained object, with the namespace if it has one."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

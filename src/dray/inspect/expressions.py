@@ -1,7 +1,8 @@
-"""What a selector looks at: which attributes and capacities, whether it makes sure that they exist, and its parts.
+"""Analysis of CEL selectors: attributes and capacities used, whether their existence is checked, and parts joined by
+`&&`.
 
-Read from the syntax tree, without evaluating anything. Only the usual ways to name an attribute are recognised
-(`device.attributes["domain"].name` and its variations, `cel.bind` included); names that are computed are left out.
+Works on the syntax tree without evaluation. Only the usual ways to name an attribute are recognised
+(`device.attributes["domain"].name` and its variations, including `cel.bind`); computed names are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 class AttributePath(NamedTuple):
-    """A place in the device: its attributes, those of a domain, or one of them."""
+    """A path in the device: all its attributes or capacities, those of a domain, or a single one."""
 
     kind: str
     domain: str | None = None
@@ -30,7 +31,7 @@ class AttributePath(NamedTuple):
 
 
 class AttributeAccess(NamedTuple):
-    """The use of one attribute or capacity. `guarded`: it fails on no device that lacks it."""
+    """Use of one attribute or capacity. `guarded`: the expression does not fail on devices that lack the attribute."""
 
     kind: str
     domain: str
@@ -43,9 +44,11 @@ class AttributeAccess(NamedTuple):
 
     @property
     def label(self) -> str:
+        """Text such as `attribute NAME` or `capacity NAME`."""
         return f"{KINDS[self.kind]} {self.name}"
 
     def code(self) -> str:
+        """Return the CEL expression that reads the attribute."""
         return f'device.{self.kind}["{self.domain}"].{self.name}'
 
 
@@ -53,7 +56,9 @@ BoundPaths = Mapping[str, AttributePath]
 
 
 def accesses(expression: str) -> list[AttributeAccess]:
-    """The attributes and capacities that an expression uses, each once; none where it cannot be parsed."""
+    """Return the distinct attributes and capacities that an expression uses; empty if the expression cannot be
+    parsed.
+    """
     try:
         tree = parse(expression)
     except Problems:
@@ -66,6 +71,9 @@ def accesses(expression: str) -> list[AttributeAccess]:
 
 
 def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) -> Iterator[AttributeAccess]:
+    """Yield each use of an attribute below a node. `guards` are paths known to exist, `bound` the `cel.bind`
+    variables.
+    """
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
     path = _path(node, bound)
@@ -74,7 +82,7 @@ def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) ->
         return
     match node:
         case Call(function="_&&_"):
-            # A part that is false hides the failure of another one, on whichever side it stands.
+            # If one side of && is false, a failure of the other side is ignored, whatever the order.
             inner = guards | {guard for part in node.args for guard in _guards(part, bound)}
             for part in node.args:
                 yield from _walk(part, inner, bound)
@@ -96,7 +104,7 @@ def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) ->
 
 
 def _guards(node: AstNode, bound: BoundPaths) -> Iterator[AttributePath]:
-    """The places that surely exist where an expression is true."""
+    """Yield the paths that certainly exist if an expression is true."""
     match node:
         case Select(test=True):
             if (path := _path(node, bound)) is not None:
@@ -111,6 +119,7 @@ def _guards(node: AstNode, bound: BoundPaths) -> Iterator[AttributePath]:
 
 
 def _path(node: AstNode, bound: BoundPaths) -> AttributePath | None:
+    """Return the device path that a node refers to, or None."""
     match node:
         case Ident():
             return bound.get(node.name)
@@ -124,6 +133,7 @@ def _path(node: AstNode, bound: BoundPaths) -> AttributePath | None:
 
 
 def _step(base: AttributePath | None, key: str) -> AttributePath | None:
+    """Return the path extended by a domain or name, or None if the path cannot be extended."""
     if base is None or base.name is not None:
         return None
     return AttributePath(base.kind, key) if base.domain is None else AttributePath(base.kind, base.domain, key)
@@ -133,7 +143,7 @@ def _step(base: AttributePath | None, key: str) -> AttributePath | None:
 
 
 class ExpressionPart(NamedTuple):
-    """A part of an expression, and where it stands in it."""
+    """Part of an expression with its position."""
 
     text: str
     start: int
@@ -141,7 +151,9 @@ class ExpressionPart(NamedTuple):
 
 
 def parts_of(expression: str) -> list[ExpressionPart]:
-    """The parts of `a && b && c`, also of `(a && b) && c`; the whole where it is no such thing."""
+    """Return the operands of top-level `&&`, including nested ones like `(a && b) && c`; the whole expression without
+    `&&`.
+    """
     tokens, problems = tokenize(expression)
     whole = [_part(expression, 0, len(expression))]
     parts: list[ExpressionPart] = []
@@ -163,7 +175,7 @@ def parts_of(expression: str) -> list[ExpressionPart]:
 
 
 def _inside(part: ExpressionPart) -> list[ExpressionPart]:
-    """The parts of a part in parentheses; the part itself where it has only one."""
+    """Return the operands within a parenthesised part, or the part itself if it has only one."""
     if not (part.text.startswith("(") and part.text.endswith(")")):
         return [part]
     inner = parts_of(part.text[1:-1])
@@ -174,19 +186,20 @@ def _inside(part: ExpressionPart) -> list[ExpressionPart]:
 
 
 def _part(expression: str, start: int, end: int) -> ExpressionPart:
+    """Return the stripped text between two positions as a part."""
     text = expression[start:end]
     first = start + len(text) - len(text.lstrip())
     return ExpressionPart(text.strip(), first, first + len(text.strip()))
 
 
 def conjuncts(expression: str) -> list[str]:
-    """The texts of the parts; the expression as it is where it has one."""
+    """Return the texts of the parts; the unchanged expression if there is only one part."""
     parts = parts_of(expression)
     return [part.text for part in parts] if len(parts) > 1 else [expression]
 
 
 def in_words(part: str) -> str:
-    """A comparison as people say it: `memory ≥ 40Gi`; other expressions as they are."""
+    """Return a readable form of a comparison, like `memory ≥ 40Gi`; other expressions are returned unchanged."""
     try:
         tree = parse(part)
     except Problems:
@@ -209,6 +222,7 @@ def in_words(part: str) -> str:
 
 
 def _name(node: AstNode) -> str | None:
+    """Return the attribute name that a node refers to, or None."""
     if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "device":
         return node.field
     path = _path(node, {})
@@ -220,6 +234,7 @@ def _is_zero(node: AstNode) -> bool:
 
 
 def _constant(node: AstNode) -> str | None:
+    """Return the text of a literal, quantity or semver, or None for other nodes."""
     match node:
         case Literal(value=bool() as value):
             return str(value).lower()

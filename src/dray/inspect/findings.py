@@ -1,4 +1,4 @@
-"""One thing that is wrong with a manifest."""
+"""Result type of lint rules."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Level = Literal["error", "warning", "hint"]
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An `error` keeps the object from working, a `warning` probably does, a `hint` may under circumstances.
+    """A problem in a manifest. An `error` prevents the object from working, a `warning` probably does, a `hint` may.
 
-    `line` is that of the field in its file, where it is known. `rewritten` is the whole object as it should be, where that is known.
+    `line` is the line of the field in its file, 0 if unknown. `rewritten` is the corrected object, if known.
     """
 
     level: Level

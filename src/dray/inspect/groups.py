@@ -1,4 +1,4 @@
-"""Why a PodGroup is not placed: too few pods, a pod that fits nowhere, or no place for all of them at once. Pure."""
+"""Why a PodGroup is not placed: too few pods, a pod that fits nowhere, or no placement for all pods together. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dray.inspect.suggesting.offers import suggestions
 def group_finding(
     snapshot: Snapshot, group: PodGroup, allowance: Allowance
 ) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
-    """What keeps a group from its nodes, and what would help; or that its pods run."""
+    """Find why a PodGroup is not placed, or that its pods run. Returns the finding and suggestions that would help."""
     name, namespace, least = group.metadata.name, group.metadata.namespace, min_count(group)
     named = (pod for pod in snapshot.all(Pod) if podclaims.group_name(pod) == name)
     pods = [pod for pod in named if pod.metadata.namespace == namespace and not podclaims.is_finished(pod)]

@@ -1,6 +1,8 @@
-"""The devices that a cluster publishes, as selectors see them: which names exist, with which values, on how many.
+"""Published devices of a cluster as selectors see them: existing attribute names, their values, and number of
+devices.
 
-Only the newest generation of each pool counts. Left out: which node sees which device, and which devices are taken.
+Only the newest generation of each pool counts. Left out: which node reaches which device, and which devices are
+taken.
 """
 
 from __future__ import annotations
@@ -21,27 +23,27 @@ from dray.cel.device import DeviceView
 if TYPE_CHECKING:
     from dray.inspect.expressions import AttributeAccess
 
-_ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
+_ALIKE = 0.65  # minimum similarity of two names to suggest one for the other
 
 
 class Published(NamedTuple):
-    """A device and where it stands."""
+    """A published device with its node."""
 
     id: DeviceId
     device: Device
-    node: str  # empty: not of one node
+    node: str  # empty if the device is not limited to one node
     view: DeviceView
 
 
 class Matching(NamedTuple):
-    """The devices that pass a selector, and the first failure, if there was one."""
+    """Devices that match selectors, and the first evaluation error, if any."""
 
     passed: list[Published]
     error: str = ""
 
 
 class Hardware:
-    """All devices of a cluster. Whoever looks for devices that match charges the `meter`."""
+    """All published devices of a cluster. Evaluating selectors for them spends steps of `meter`."""
 
     def __init__(self, pools: ClusterPools, meter: StepMeter | None = None) -> None:
         self.meter = meter
@@ -50,7 +52,7 @@ class Hardware:
 
     @cached_property
     def devices(self) -> list[Published]:
-        """Every device of every pool, those of unusable pools included."""
+        """All devices of all pools, including unusable pools."""
         return [
             Published(
                 DeviceId(driver, pool, device.name),
@@ -65,12 +67,12 @@ class Hardware:
 
     @cached_property
     def usable(self) -> list[Published]:
-        """The devices of pools that can be used."""
+        """Devices of usable pools."""
         return [one for one in self.devices if (one.id.driver, one.id.pool) not in self.problems]
 
     @cached_property
     def values(self) -> dict[tuple[str, str, str], Counter[str]]:
-        """For each kind, domain and name, how many devices have which value."""
+        """For each kind, domain and name of an attribute or capacity, the number of devices by value."""
         found: dict[tuple[str, str, str], Counter[str]] = {}
         for one in self.devices:
             for kind, by_domain in (("attributes", one.view.attributes), ("capacity", one.view.capacity)):
@@ -80,7 +82,7 @@ class Hardware:
         return found
 
     def suggestion(self, access: AttributeAccess) -> Place | None:
-        """Where somebody may have meant to look who used a name that no device has; None where nothing comes near."""
+        """Return the similar attribute or capacity that was probably meant by a name no device has, or None."""
         from dray.inspect.expressions import KINDS
 
         kind, domain, name = access[:3]
@@ -95,9 +97,9 @@ class Hardware:
 
 
 def matching(devices: Iterable[Published], expressions: Iterable[str], meter: StepMeter | None = None) -> Matching:
-    """The devices that pass all expressions; stops at the first failure of one, as an allocation would.
+    """Return the devices that match all expressions. Stops at the first evaluation error, like an allocation.
 
-    Raises OutOfSteps where the meter says so.
+    Raises OutOfSteps if the meter's steps are used up.
     """
     from dray.cel import STORED, EvaluationError, compile_selector
 
@@ -121,7 +123,7 @@ def matching(devices: Iterable[Published], expressions: Iterable[str], meter: St
 
 
 def alike(name: str, known: Iterable[str]) -> str:
-    """The known name that this one is most probably a slip of; empty where there is none."""
+    """Return the known name that is most similar to a name; empty if none is similar enough."""
     candidates = [*known]
     folded = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in folded:

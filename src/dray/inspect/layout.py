@@ -1,7 +1,8 @@
-"""An explanation as lines: the cause first, then what would help, what the nodes say, and who has the devices.
+"""An explanation as text lines: the cause, then suggestions, verdicts of nodes, and holders of devices.
 
-Nodes that say the same are told together, so that a thousand equal nodes take one paragraph; below them stands a tree of
-claims and requests. A line knows how it goes on when it is too long for a screen. Left out: colours (`dray.cli.explain`).
+Nodes with equal verdicts are combined, so that a thousand equal nodes take one paragraph; below them is a tree of
+claims and requests. Each line knows its continuation indent for narrow screens. Left out: colours
+(`dray.cli.explain`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BRANCH, _LAST = ("├─ ", "│  "), ("└─ ", "   ")
 
 
 class Style(StrEnum):
-    """What a line is, for those who draw it."""
+    """Role of a line, for the code that colours it."""
 
     CAUSE = "cause"
     HELP = "help"
@@ -36,7 +37,7 @@ class Style(StrEnum):
 
 
 class TreeLine(NamedTuple):
-    """Some text with what stands before it, and before what goes on below it."""
+    """Text of a line, with prefixes for its first row and for continuation rows."""
 
     text: str = ""
     style: Style = Style.PLAIN
@@ -44,11 +45,11 @@ class TreeLine(NamedTuple):
     rest: str = ""
 
     def below(self, edge: tuple[str, str], *, head: bool) -> TreeLine:
-        """The line as part of a branch of a tree."""
+        """Return the line as part of a tree branch. `head` marks the branch's first line."""
         return self._replace(first=(edge[0] if head else edge[1]) + self.first, rest=edge[1] + self.rest)
 
     def wrapped(self, width: int | None) -> list[str]:
-        """The line on a screen so wide, broken at words."""
+        """Return the rows of the line on a screen of this width, broken between words. None means no wrapping."""
         text = visible(self.text)
         if width is None or len(self.first) + len(text) <= width:
             return [f"{self.first}{text}".rstrip()]
@@ -63,12 +64,12 @@ class TreeLine(NamedTuple):
 
 
 def text_of(explanation: WaitExplanation) -> str:
-    """Several lines for a person, each as long as it is."""
+    """Return the explanation as unwrapped text for people."""
     return "\n".join(text for line in lines_of(explanation) for text in line.wrapped(None))
 
 
 def data_of(explanation: WaitExplanation) -> dict[str, Any]:
-    """Everything for a program, with the words of cause and suggestions beside their codes."""
+    """Return the explanation as JSON data, with texts of the cause and suggestions in addition to their codes."""
     tree: dict[str, Any] = msgspec.to_builtins(explanation)
     tree["cause"]["text"] = explanation.cause.text
     for told, suggestion in zip(tree.get("help", ()), explanation.help, strict=False):
@@ -77,7 +78,7 @@ def data_of(explanation: WaitExplanation) -> dict[str, Any]:
 
 
 def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
-    """The explanation, line by line."""
+    """Return all lines of the explanation."""
     phrase = CausePhrase.WAITS if explanation.waits else CausePhrase.WAITS_NOT
     lines = [TreeLine(say(phrase, subject=explanation.subject, why=explanation.cause.text), Style.CAUSE, rest="  ")]
     for number, suggestion in enumerate(explanation.help):
@@ -91,7 +92,7 @@ def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
 
 
 def _preemption(found: PreemptionForecast | None) -> Iterator[str]:
-    """Who would be preempted, and whether another choice disturbs less."""
+    """Yield lines about the pods that would be preempted, and whether another choice disturbs less."""
     if found is None:
         return
     count = found.violations
@@ -110,7 +111,7 @@ def _place(node: str) -> str:
 
 
 def notes_of(explanation: WaitExplanation) -> list[str]:
-    """What this explanation could not look at, or did not finish."""
+    """Return notes about devices allocated twice, unreadable resources and nodes without a result."""
     notes = [say(CausePhrase.TWICE, device=one.device, claims=", ".join(one.claims)) for one in explanation.twice]
     if explanation.unread:
         notes.append(say(CausePhrase.BLIND, names=", ".join(explanation.unread)))
@@ -123,6 +124,7 @@ def notes_of(explanation: WaitExplanation) -> list[str]:
 
 
 def _nodes(verdicts: Iterable[NodeVerdict]) -> list[TreeLine]:
+    """Return the lines about nodes, grouping nodes with equal verdicts."""
     alike: dict[tuple[TreeLine, ...], list[str]] = {}
     for verdict in verdicts:
         alike.setdefault(tuple(_verdict(verdict)), []).append(verdict.node)
@@ -134,7 +136,7 @@ def _nodes(verdicts: Iterable[NodeVerdict]) -> list[TreeLine]:
 
 
 def _verdict(verdict: NodeVerdict) -> list[TreeLine]:
-    """What stands below the name of a node; nothing, where it fits."""
+    """Return the lines below the name of a node; empty if the pod fits there."""
     told: list[list[TreeLine]] = [
         [TreeLine(_reason(reason), rest="  ")]
         for reason in verdict.reasons
@@ -148,7 +150,7 @@ def _verdict(verdict: NodeVerdict) -> list[TreeLine]:
 
 
 def _tree(branches: Sequence[Sequence[TreeLine]]) -> list[TreeLine]:
-    """Branches below each other, each headed by its first line."""
+    """Return branches as lines of a tree; the first line of each branch is its head."""
     return [
         line.below(_LAST if number == len(branches) - 1 else _BRANCH, head=at == 0)
         for number, branch in enumerate(branches)
@@ -157,7 +159,7 @@ def _tree(branches: Sequence[Sequence[TreeLine]]) -> list[TreeLine]:
 
 
 def _reason(reason: NodeReason) -> str:
-    """What a rule says, with the numbers behind it."""
+    """Return the text of a rule's reason, with amounts."""
     text = wording.node_reason(reason)
     match reason.code:
         case NodeCode.CLAIM_ELSEWHERE:
@@ -174,11 +176,12 @@ def _reason(reason: NodeReason) -> str:
 
 
 def _amount(resource: str, number: int) -> str:
+    """Return an amount as text; CPU is converted from millicores to cores."""
     return f"{number / 1000:g}" if resource == "cpu" else str(number)
 
 
 def _claims(reasons: Reasons) -> Iterator[list[TreeLine]]:
-    """A branch for every pool that cannot be used and for every claim, with its requests below it."""
+    """Yield a branch for each unusable pool, and for each claim with its requests."""
     for pool in reasons.pools:
         yield [TreeLine(say(CausePhrase.UNUSED_POOL, pool=wording.unusable_pool(pool)), rest="  ")]
     requests: dict[str, list[list[TreeLine]]] = {}
@@ -190,7 +193,7 @@ def _claims(reasons: Reasons) -> Iterator[list[TreeLine]]:
 
 
 def _funnel(alternative: AlternativeReasons) -> str:
-    """One request on one node: `2 needed: 8 published → 8 match class gpu → 1 free ✗`."""
+    """Return the steps of one request on one node, like `2 needed: 8 published → 8 match class gpu → 1 free ✗`."""
     wanted = "all" if alternative.every else str(alternative.needed)
     steps = []
     for step in alternative.steps:
@@ -205,6 +208,7 @@ def _funnel(alternative: AlternativeReasons) -> str:
 
 
 def _holders(holders: tuple[Holder, ...]) -> list[TreeLine]:
+    """Return the lines about the claims that hold devices; empty if there are none."""
     if not holders:
         return []
     lines = [TreeLine(say(CausePhrase.HELD_BY))]

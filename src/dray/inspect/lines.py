@@ -1,6 +1,7 @@
-"""The line of a file on which a field stands, so that editors can go there.
+"""Line numbers of fields in YAML files, so that editors can jump to findings.
 
-A path that leads nowhere leads to the last part of it that exists: what is required and missing is told of its parent.
+A path that does not exist resolves to its longest existing prefix: a missing required field is reported at its
+parent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ _STEP = re.compile(r"\[([^]]*)\]|([^.[\]]+)")
 
 
 def line_of(content: bytes, document: int, item: int | None, field: str) -> int:
-    """The line of a field, counted from 1, in a document of a file; 0 where the file cannot be read like that."""
+    """Return the line of a field, counted from 1, in a document of a file; 0 if the file cannot be parsed.
+
+    `document` and `item` (in a list's `items`) are counted from 1.
+    """
     try:
         node = [*yaml.compose_all(content.decode(), Loader=yaml.SafeLoader)][document - 1]
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError, IndexError):
@@ -35,7 +39,7 @@ def _line(node: Any) -> int:
 
 
 def _child(node: Any, step: str) -> Any:
-    """What stands at a key of a mapping or at a place of a sequence."""
+    """Return the node at a key of a mapping or at an index of a sequence, or None."""
     if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
         return node.value[int(step)]
     if isinstance(node, yaml.MappingNode):

@@ -1,9 +1,9 @@
-"""What a manifest gets wrong, before a cluster has to say so.
+"""Checks of manifests before they are applied.
 
-First what the API server would refuse, then what it would take and nobody could serve: selectors that fail or match
-nothing, alternatives that are never reached, constraints that nothing meets, names that lead nowhere. Rules that need to
-know hardware are silent without a snapshot of a cluster. Pure. Left out: reading files, and manifests of kinds that have
-nothing to do with devices beyond what the API says about them.
+Reports first what the API server would reject, then accepted objects that could never be served: selectors that fail
+or match nothing, alternatives that are never used, unsatisfiable constraints, and unknown names. Rules that need
+devices are skipped without a cluster snapshot. No I/O. Left out: reading files, and kinds unrelated to devices beyond
+API validation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NEWEST = "v1"
 def lint(
     trees: Iterable[tuple[str, dict[str, Any]]], gates: FeatureGates, cluster: Snapshot | None = None
 ) -> list[Finding]:
-    """Everything wrong with some documents, each given with its place."""
+    """Return all findings for some documents, each given with its place (such as a file name)."""
     findings: list[Finding] = []
     objects: list[tuple[str, Wire]] = []
     for place, tree in trees:
@@ -51,10 +51,11 @@ def lint(
     return findings
 
 
-# What the API server would say
+# Errors that the API server would report
 
 
 def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[Finding], Wire | None]:
+    """Decode and validate a document. Returns the findings, and the object if it is of a known kind and valid enough."""
     api_version, kind = str(tree.get("apiVersion", "")), str(tree.get("kind", ""))
     name = str((tree.get("metadata") or {}).get("name", "")) if isinstance(tree.get("metadata"), dict) else ""
     group, _, version = api_version.rpartition("/")
@@ -64,7 +65,7 @@ def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[F
     if resource is None:
         if group == _DRA:
             return [Finding("error", place, "apiVersion", f"{api_version} has no kind {kind}")], None
-        return [], None  # somebody else's
+        return [], None  # a kind of another API
     subject = f"{kind} {name}"
     if version not in resource.versions:
         text = f"{subject}: {api_version} is not served any more; use {resource.api_version(resource.stored)}"
@@ -75,6 +76,7 @@ def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[F
 def _checked(
     place: str, subject: str, resource: Resource, version: str, tree: dict[str, Any], gates: FeatureGates
 ) -> tuple[list[Finding], Wire | None]:
+    """Decode, default and validate a document in a served version. Returns the findings and the object, or None."""
     try:
         complaints = decode.check(resource, version, tree)
         stored = conversion.to_stored(resource, version, copy.deepcopy(tree))
@@ -100,23 +102,26 @@ def _checked(
 
 
 def _checked_expression(expression: str, is_derived: bool, gates: FeatureGates) -> tuple[Complaint | None, int]:
+    """Check a CEL expression. Returns the complaint, or None if valid, and the estimated cost."""
     features = CelFeatures(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
     refusal, cost = check(expression, is_derived, features)
     return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost
 
 
 def _outdated(place: str, subject: str, resource: Resource, version: str, stored: dict[str, Any]) -> Iterator[Finding]:
+    """Yield a warning if the document uses an old version of the resource API."""
     if resource.group == _DRA and version != _NEWEST and _NEWEST in resource.versions:
         text = f"{subject}: {resource.api_version(version)} is old; {resource.api_version(_NEWEST)} says the same"
         yield Finding("warning", place, "apiVersion", text, rewritten=copy.deepcopy(stored))
 
 
-# What nobody could serve
+# Objects that could never be served
 
 
 def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
-    """The manifests and, beneath them, what the cluster has."""
-    named = {(type(o), o.metadata.namespace, o.metadata.name) for o in objects}  # type: ignore[attr-defined]  # every kind has it
+    """Return a snapshot of the manifests, and of those cluster objects that the manifests do not replace."""
+    # every kind has metadata
+    named = {(type(o), o.metadata.namespace, o.metadata.name) for o in objects}  # type: ignore[attr-defined]
     below = [
         o
         for found in (cluster.objects.values() if cluster else ())
@@ -130,6 +135,7 @@ def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
 
 
 def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None) -> Iterator[Finding]:
+    """Yield the findings of the lint rules for the object's kind."""
     match object_:
         case ResourceClaim():
             yield from _claim(place, "spec.devices", object_, known, cluster is not None)
@@ -151,7 +157,7 @@ def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None)
 def _claim(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
     findings = [*device_rules.claim_findings(place, root, claim, known, connected)]
     yield from findings
-    if all(finding.level == "hint" for finding in findings):  # else it is known already why
+    if all(finding.level == "hint" for finding in findings):  # otherwise the reason is already known
         yield from consumption_rules.never_served(place, root, claim, known)
 
 

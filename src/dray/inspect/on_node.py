@@ -1,7 +1,6 @@
-"""A pod that has a node and does not run there, or does not go: what the node, its containers and drivers say.
+"""A pod that has a node but does not run or does not terminate: problems of the node, its containers and drivers.
 
-What is known from objects comes before what events tell, since events are old news. Left out: pods without a node
-(`pods`).
+Facts from objects take precedence over events, which may be outdated. Left out: pods without a node (`pods`).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _CRASHES = "CrashLoopBackOff"
 
 
 class PodOnNode:
-    """A pod on its node."""
+    """Examines a pod that has a node."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None, known: Knowledge) -> None:
         self._snapshot = snapshot
@@ -59,7 +58,7 @@ class PodOnNode:
         self._node = pod.spec.nodeName
 
     def not_running(self) -> Cause:
-        """Why it does not run yet."""
+        """Return why the pod does not run yet."""
         return (
             self._dead()
             or self._claims()
@@ -70,7 +69,7 @@ class PodOnNode:
         )
 
     def running(self) -> Cause:
-        """It runs; or some of its containers do not, or are not ready."""
+        """Return that the pod runs, or which of its containers or devices fail or are not ready."""
         failing = self._dead() or self._containers()
         if failing is not None:
             return failing
@@ -83,7 +82,7 @@ class PodOnNode:
         return DevicesUnhealthy(self._node, sick) if sick else IsRunning(self._node)
 
     def finished(self) -> Cause:
-        """It has ended; where it failed, with what its status or its containers say about that."""
+        """Return that the pod has ended, with the failure message of its status or containers."""
         status = self._pod.status
         message = status.message or status.reason
         if status.phase == "Failed" and not message:
@@ -91,7 +90,7 @@ class PodOnNode:
         return IsFinished(status.phase, message)
 
     def deleting(self) -> Cause:
-        """Why a deleted pod is still there."""
+        """Return why a deleted pod still exists."""
         stuck = self._event(_NOT_UNPREPARED)
         if stuck is not None:
             drivers = tuple(sorted({driver for claim in self._own() for driver in _drivers(claim)}))
@@ -103,7 +102,7 @@ class PodOnNode:
         return FinalizersLeft(tuple(finalizers)) if finalizers else IsDeleting()
 
     def _unhealthy(self) -> tuple[str, ...]:
-        """The pod's devices that their drivers report as unhealthy, each with what the driver says."""
+        """Return the pod's devices that drivers report as unhealthy, with the driver's message."""
         results = [
             one
             for claim in self._own()
@@ -117,6 +116,7 @@ class PodOnNode:
     # The node
 
     def _dead(self) -> Cause | None:
+        """Return the cause if the node is missing or not ready, or None."""
         if not self._node or Node in self._snapshot.unreadable:
             return None
         node = self._snapshot.get(Node, self._node)
@@ -130,6 +130,7 @@ class PodOnNode:
     # Its claims
 
     def _own(self) -> Iterator[ResourceClaim]:
+        """Yield the existing claims of the pod."""
         for use in podclaims.uses_of(self._pod, self._group):
             claim = self._claim(use.claim) if use.claim else None
             if claim is not None:
@@ -139,6 +140,7 @@ class PodOnNode:
         return self._snapshot.get(ResourceClaim, name, self._pod.metadata.namespace)
 
     def _claims(self) -> Cause | None:
+        """Return the cause if a claim keeps the pod from starting, or None."""
         if ResourceClaim in self._snapshot.unreadable:
             return None
         for use in podclaims.uses_of(self._pod, self._group):
@@ -162,12 +164,13 @@ class PodOnNode:
     # Its containers
 
     def _containers(self) -> Cause | None:
+        """Return the cause if a container waits for an unusual reason, or None."""
         status = self._pod.status
         found = (self._container(one) for one in (*status.initContainerStatuses, *status.containerStatuses))
         return next((cause for cause in found if cause is not None), None)
 
     def _container(self, status: ContainerStatus) -> Cause | None:
-        """Why a container waits, where that is not a step on its way."""
+        """Return why a container waits, or None if it does not wait or waits for a normal step of starting."""
         waiting = status.state.waiting if status.state is not None else None
         if waiting is None or waiting.reason in _USUAL:
             return None
@@ -180,7 +183,7 @@ class PodOnNode:
         return ContainerWaiting(status.name, waiting.message or waiting.reason)
 
     def _initializing(self) -> Cause | None:
-        """The init container that runs; a sidecar counts only until it has started."""
+        """Return the cause for a running init container, or None. A sidecar counts only until it has started."""
         sidecars = {one.name for one in self._pod.spec.initContainers if one.restartPolicy == "Always"}
         for one in self._pod.status.initContainerStatuses:
             runs = one.state is not None and one.state.running is not None
@@ -188,9 +191,10 @@ class PodOnNode:
                 return PodInitializing(self._node, one.name)
         return None
 
-    # What events tell
+    # Events
 
     def _told(self) -> Cause | None:
+        """Return the cause that recent events report, such as a failed volume mount, or None."""
         volume = self._event(_VOLUME)
         if volume is not None:
             return VolumeNotReady(self._node, volume.message)
@@ -198,11 +202,12 @@ class PodOnNode:
         return NodeTrouble(self._node, trouble.message) if trouble is not None else None
 
     def _event(self, *reasons: str) -> Event | None:
+        """Return the latest event about the pod with one of these reasons, or None."""
         return latest_event(self._snapshot, "Pod", self._pod, *reasons)
 
 
 def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Event | None:
-    """The newest event about an object with one of these reasons."""
+    """Return the latest event about an object with one of these reasons, or None."""
     meta = about.metadata
     found = [
         event
@@ -215,6 +220,7 @@ def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Ev
 
 
 def _failure(status: ContainerStatus) -> str:
+    """Return the text about a container that ended with an error; empty otherwise."""
     ended = status.state.terminated if status.state is not None else None
     if ended is None or not ended.exitCode:
         return ""

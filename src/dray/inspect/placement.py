@@ -1,7 +1,7 @@
-"""What each node says to a pod, found out from what the API serves, by the composition of rules that the scheduler uses.
+"""Verdict of each node for a pod, computed from API objects with the same rules as the scheduler.
 
-Left out: preferences among nodes that fit, rules that a foreign scheduler adds, and what only the scheduler's memory
-knows: pods and devices that it has promised and not yet written.
+Left out: preferences among fitting nodes, rules of other schedulers, and promises of pods and devices that only the
+scheduler's memory contains.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Rules
 
-# An API server drops fields whose gate is off. So whoever sees a field may take it that somebody acts on it.
+# An API server drops fields whose feature gate is off, so any field present is assumed to be effective.
 ALL_GATES = FeatureGates({gate.name: True for gate in GATES})
-# Taint rules come before the slices that they change.
+# Taint rules precede the slices that they change.
 _DECIDING: tuple[type[Any], ...] = (Namespace, DeviceTaintRule, DeviceClass, Node, ResourceSlice, ResourceClaim, Pod)
-_FOR_NODES = 0.7  # of the steps are for what nodes say, the rest for what that means for the whole cluster
-_FOR_TRIAL = 10  # of what nodes may take, the part that one change may take which is tried
+_FOR_NODES = 0.7  # share of the steps for verdicts of nodes; the rest is for analysing the whole cluster
+_FOR_TRIAL = 10  # divisor: each tried change gets this fraction of the steps for nodes
 _NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOURCES}
 
 
 class Allowance:
-    """Steps that an explanation may take: a budget for the nodes, and a meter for what is said of the whole cluster.
+    """Steps that an explanation may take: a budget for verdicts of nodes, and a meter for the analysis of the
+    cluster.
 
-    Steps are no time: the same cluster is explained alike on every machine.
+    Counting steps instead of time makes explanations of the same cluster equal on every machine.
     """
 
     def __init__(self, nodes: Budget = UNLIMITED, cluster: int | None = None) -> None:
@@ -48,12 +49,12 @@ class Allowance:
 
     @classmethod
     def within(cls, seconds: float) -> Allowance:
-        """What people mean when they give an explanation so many seconds."""
+        """Create an allowance of about this many seconds."""
         nodes = steps_in(seconds * _FOR_NODES)
         return cls(Budget(nodes, nodes), steps_in(seconds * (1 - _FOR_NODES)))
 
     def trial(self) -> Allowance:
-        """The same for a change that is tried."""
+        """Return a smaller allowance for trying one change, which shares the cluster meter."""
         if self.nodes.node is None:
             return self
         steps = max(1, self.nodes.node // _FOR_TRIAL)
@@ -63,17 +64,14 @@ class Allowance:
 
 
 def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLIMITED) -> list[NodeVerdict]:
-    """What every node says to a pod with these claims."""
+    """Return the verdict of every node for a pod with these claims."""
     rules = _rules(snapshot, pod)
     judgement = rules.judge(Candidate(pod), claims, budget, thorough=True)
     return rules.verdicts(judgement)
 
 
 def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup, *, is_hasty: bool = False) -> GangRefused | None:
-    """Why the gang of a pod finds no place as a whole, decided as the scheduler would; None if it finds one.
-
-    `is_hasty`: a place that only the exact search finds does not count.
-    """
+    """Return why the gang of a pod cannot be placed as a whole, decided like the scheduler; None if it can."""
     model = model_of(snapshot, group)
     waiting = model.queue.get(pod.metadata.uid)
     gang = model.gangs.begin(waiting) if waiting is not None and model.queue.take(waiting) else None
@@ -85,7 +83,9 @@ def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup, *, is_hasty: boo
 
 
 def model_of(snapshot: Snapshot, group: PodGroup | None, more: tuple[type[Any], ...] = ()) -> ClusterModel:
-    """A scheduler core that knows the cluster, for a decision about a pod of a group, or about one without a group."""
+    """Return a scheduler core filled with the snapshot's objects, for decisions about a pod of this PodGroup or of
+    none.
+    """
     has_policy = group is not None and group.spec.preemptionPolicy is not None
     gates = FeatureGates({**ALL_GATES.chosen, "PodGroupPreemptionPolicy": has_policy})
     model = ClusterModel(gates, Configuration().profiles)
@@ -99,7 +99,7 @@ def model_of(snapshot: Snapshot, group: PodGroup | None, more: tuple[type[Any], 
 def judge_devices(
     snapshot: Snapshot, pending: Sequence[ResourceClaim], budget: Budget = UNLIMITED
 ) -> list[NodeVerdict]:
-    """What every node says to some claims, whichever pod uses them."""
+    """Return the verdict of every node for some claims, whichever pod uses them."""
     pod = Pod()
     claims = PodClaims(pod, uses=[ClaimUse(claim, by_group=False) for claim in pending], pending=[*pending])
     rules = _rules(snapshot, pod)
@@ -108,7 +108,9 @@ def judge_devices(
 
 
 def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
-    """The rules, on a picture of the cluster without the pod; those for pods without a node are made once."""
+    """Return the rules for the state of the cluster without the pod. Rules for pods without a node are cached in the
+    snapshot.
+    """
     if holds_devices(pod):
         return _made(snapshot, pod.metadata.uid)
     if snapshot.rules is None:
@@ -117,6 +119,7 @@ def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
 
 
 def _made(snapshot: Snapshot, without: str) -> Rules:
+    """Create the rules for the snapshot without the pod of this uid."""
     objects = StoredObjects()
     state = ClusterState(objects, ALL_GATES, lambda: 0.0)
     for kind in _DECIDING:

@@ -1,6 +1,6 @@
-"""Rules about pods: claims and requests that are named and do not exist, or exist and are never named.
+"""Lint rules about pods: names of claims and requests that do not exist, and claims that no container uses.
 
-A name can only be judged where the claim or template is at hand, in the manifests or in the cluster.
+A name is only checked if the claim or template is known, from the manifests or the cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.inspect.snapshot import Snapshot
 
 
 def pod_findings(place: str, root: str, pod: Pod, known: Snapshot, connected: bool) -> Iterator[Finding]:
-    """Everything about how a pod uses claims; `root` is where its spec stands in the document."""
+    """Yield all findings about a pod's use of claims. `root` is the path of the pod spec in the document."""
     entries = {entry.name: entry for entry in pod.spec.resourceClaims}
     used: set[str] = set()
     lists = (("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers))
@@ -41,6 +41,7 @@ def _container(
     entries: dict[str, PodResourceClaim],
     known: Snapshot,
 ) -> Iterator[Finding]:
+    """Yield an error for each request that a container names and its claim does not have."""
     for number, claim in enumerate(container.resources.claims):
         entry = entries.get(claim.name)
         spec = _spec(pod, entry, known) if entry is not None else None
@@ -55,6 +56,7 @@ def _container(
 
 
 def _spec(pod: Pod, entry: PodResourceClaim, known: Snapshot) -> ResourceClaimSpec | None:
+    """Return the claim spec that an entry refers to, by claim or template; None if unknown."""
     namespace = pod.metadata.namespace
     if entry.resourceClaimName is not None:
         claim = known.get(ResourceClaim, entry.resourceClaimName, namespace)
@@ -64,6 +66,7 @@ def _spec(pod: Pod, entry: PodResourceClaim, known: Snapshot) -> ResourceClaimSp
 
 
 def _source(place: str, field: str, pod: Pod, entry: PodResourceClaim, known: Snapshot) -> Iterator[Finding]:
+    """Yield a warning if the claim or template of an entry does not exist."""
     namespace = pod.metadata.namespace
     claim, name = entry.resourceClaimName, entry.resourceClaimTemplateName
     if claim and not known.hides(ResourceClaim, namespace) and known.get(ResourceClaim, claim, namespace) is None:

@@ -1,7 +1,7 @@
 """What a pod waits for, step by step: its group, its claims, their classes, devices, a node, the scheduler.
 
-The first step that fails is the cause, whatever else may be wrong. Pure. Left out: why devices do not suffice
-(`shortage`).
+The first step that fails is reported as the cause, even if others would fail too. No I/O. Left out: why devices do
+not suffice (`shortage`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ T = TypeVar("T", bound=Object)
 
 
 class CauseFinding(NamedTuple):
-    """A cause with what was looked at to find it."""
+    """A cause with the nodes and holders that were examined to find it, and whether the object waits."""
 
     cause: Cause
     nodes: tuple[NodeVerdict, ...] = ()
@@ -74,7 +74,7 @@ class CauseFinding(NamedTuple):
 
 
 class PodCase:
-    """One pod, examined step by step."""
+    """Examines one pod step by step."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, allowance: Allowance) -> None:
         self.snapshot = snapshot
@@ -92,6 +92,7 @@ class PodCase:
         )
 
     def finding(self) -> CauseFinding:
+        """Return the first cause for which the pod waits, or the state of a pod that does not wait."""
         settled = self._settled()
         if settled is not None:
             return settled
@@ -109,7 +110,7 @@ class PodCase:
         return CauseFinding(self._unusable(claims))
 
     def places(self) -> list[str]:
-        """The nodes on which the scheduler would put the pod as things are; none where anything is in the way."""
+        """Return the nodes where the scheduler would place the pod now; empty if anything prevents that."""
         if self.pod.spec.nodeName or self.pod.spec.schedulingGates or self._missing_members() is not None:
             return []
         claims = claims_of(self.pod, self.group, self._claim, self.known)
@@ -123,9 +124,10 @@ class PodCase:
     def _claim(self, name: str) -> ResourceClaim | None:
         return self.snapshot.get(ResourceClaim, name, self.namespace)
 
-    # It does not wait for a node
+    # Pods that do not wait for a node
 
     def _settled(self) -> CauseFinding | None:
+        """Return the finding for a pod that has a node, has ended or is being deleted; None for other pods."""
         pod = self.pod
         placed = PodOnNode(self.snapshot, pod, self.group, self.known)
         if pod.metadata.deletionTimestamp is not None:
@@ -143,7 +145,7 @@ class PodCase:
     # Its claims
 
     def _unusable(self, problem: ClaimProblem) -> Cause:
-        """Why a claim keeps the pod from being placed on any node."""
+        """Return the cause for a claim problem that keeps the pod from every node."""
         name, group = problem.claim, problem.group
         match problem.code:
             case ClaimCode.GROUP_MISSING:
@@ -167,10 +169,11 @@ class PodCase:
                 return ClaimUnusable(name, wording.claim_problem(problem))
 
     def _here(self, type_: type[T]) -> list[T]:
-        """The objects of the pod's namespace."""
+        """Return the objects of this type in the pod's namespace."""
         return [one for one in self.snapshot.all(type_) if one.metadata.namespace == self.namespace]
 
     def _not_found(self, problem: ClaimProblem) -> Cause:
+        """Return the cause for a missing claim, with a similar name or a template of that name."""
         named = any(entry.resourceClaimName == problem.claim for entry in self.pod.spec.resourceClaims)
         if not named:
             return ClaimMissing(problem.claim)
@@ -179,11 +182,11 @@ class PodCase:
         return ClaimMissing(problem.claim, alike(problem.claim, known), other)
 
     def _of_kind(self, type_: type[T], name: str) -> str:
-        """The kind, if the pod's namespace has an object of that kind and name."""
+        """Return the kind if the pod's namespace has an object of this kind and name; otherwise an empty text."""
         return type_.__name__ if self.snapshot.get(type_, name, self.namespace) is not None else ""
 
     def _not_made(self, problem: ClaimProblem) -> Cause:
-        """Its claim should come from a template and is not there."""
+        """Return why a claim was not created from its template."""
         entry = next(entry for entry in self.pod.spec.resourceClaims if entry.name == problem.entry)
         shared = podclaims.group_entry(entry, self.group)
         wanted = (shared or entry).resourceClaimTemplateName or ""
@@ -204,6 +207,7 @@ class PodCase:
     # Nodes
 
     def _placement(self, claims: PodClaims) -> CauseFinding:
+        """Return the cause found by examining all nodes."""
         pending = [*claims.pending, *self._extended_resource_claims()]
         if self.snapshot.unreadable & ({Node, ResourceSlice, DeviceClass} if pending else {Node}):
             return CauseFinding(self._told())
@@ -211,7 +215,7 @@ class PodCase:
         bindings = [found for claim in claims.allocated if (found := device_binding(claim)).state is not _READY]
         failed = next((found for found in bindings if found.state is BindingState.FAILED), None)
         if claims.left_over is not None and (found := device_binding(claims.left_over)).state is not _READY:
-            failed = failed or found  # the scheduler that made the claim waits for its devices
+            failed = failed or found  # the scheduler that created the claim waits for its devices
         if failed is not None:
             return CauseFinding(_not_ready(failed), verdicts)
         if not verdicts:
@@ -227,16 +231,17 @@ class PodCase:
         return CauseFinding(cause, verdicts, devices.holders() if pending else ())
 
     def _told(self) -> Cause:
-        """What the scheduler says, for a user who may not read what it decides by."""
+        """Return the scheduler's message from the pod's condition, for users who cannot read the objects that decide."""
         said = next((c.message for c in self.pod.status.conditions if c.type == "PodScheduled" and c.message), "")
         return SchedulerSays(said)
 
     def _extended_resource_claims(self) -> list[ResourceClaim]:
-        """The claim for extended resources, where all that devices can serve are served by them."""
+        """Return the claim for the pod's extended resources that device classes can serve; empty if there are none."""
         served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).extended)
         return [extended_resource_claim(self.pod, needs_of(self.pod, served))] if served else []
 
     def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:
+        """Return the cause if no node fits: an allocated claim elsewhere, too few devices, or rules of nodes."""
         if claims.left_over is not None:
             return ClaimLeftOver(claims.left_over.metadata.name)
         served = [v for v in verdicts if v.is_served]
@@ -251,7 +256,7 @@ class PodCase:
         return NodeRules(tuple(v.node for v in home), refused)
 
     def _unknown_resource(self) -> Cause | None:
-        """An extended resource that the pod asks for and nothing in the cluster has."""
+        """Return the cause if the pod requests an extended resource that nothing in the cluster provides, or None."""
         amounts, classes = demand_of(self.pod).amounts, self.snapshot.classes.values()
         offered = {name for node in self.snapshot.all(Node) for name in node.status.allocatable}
         asked = {name for name in amounts if "/" in name} - offered
@@ -267,6 +272,7 @@ class PodCase:
         return NoSuchResource(unknown[0], alike(unknown[0], known))
 
     def _elsewhere(self, reachable: Sequence[NodeVerdict], verdicts: Sequence[NodeVerdict]) -> Cause:
+        """Return the cause if a claim is allocated on nodes that the pod cannot use."""
         claim = next(name for v in verdicts for name in v.elsewhere)
         users = self._other_consumers(claim)
         if not reachable:
@@ -278,12 +284,13 @@ class PodCase:
         return ClaimElsewhere(claim, tuple(v.node for v in reachable), refused, users)
 
     def _other_consumers(self, name: str) -> tuple[str, ...]:
+        """Return the names of a claim's other consumers."""
         claim = self.snapshot.get(ResourceClaim, name, self.namespace)
         reserved = claim.status.reservedFor if claim is not None else ()
         return tuple(one.name for one in reserved if one.uid != self.pod.metadata.uid)
 
     def _unscheduled(self, fitting: Sequence[str]) -> Cause:
-        """A node fits; so it is the scheduler that has not acted."""
+        """Return why the scheduler has not placed a pod although a node fits."""
         missing = self._missing_group() or self._missing_members() or self._unplaced_gang()
         if missing:
             return missing
@@ -292,13 +299,14 @@ class PodCase:
         return WillBeTried(tuple(fitting), scheduler) if tried else NoScheduler(tuple(fitting), scheduler)
 
     def _missing_group(self) -> Cause | None:
-        """The group of a pod does not exist; a pod with claims is told so before."""
+        """Return the cause if the pod's PodGroup does not exist, or None."""
         is_known = self.group is not None or PodGroup in self.snapshot.unreadable | self.snapshot.unserved
         if is_known or not self.group_name:
             return None
         return GroupMissing(self.group_name)
 
     def _missing_members(self) -> Cause | None:
+        """Return the cause if the pod's gang has fewer pods than minCount, or None."""
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
         if gang is None:
             return None
@@ -319,7 +327,7 @@ class PodCase:
         return gang_refusal(self.snapshot, self.pod, self.group, is_hasty=True) is None
 
     def _unplaced_gang(self) -> Cause | None:
-        """The pod fits alone, but its gang does not fit as a whole."""
+        """Return the cause if the pod fits alone but its gang cannot be placed as a whole, or None."""
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
         refused = gang_refusal(self.snapshot, self.pod, self.group) if self.group is not None and gang else None
         if gang is None or refused is None:
@@ -330,14 +338,14 @@ class PodCase:
 
 
 def _not_ready(found: DeviceBinding) -> Cause:
-    """The pod has its devices, and their driver has not made them ready."""
+    """Return the cause for an allocated device that failed or is not ready yet."""
     if found.state is BindingState.FAILED:
         return DevicesFailed(found.device, found.claim, found.condition, found.reason, found.message)
     return DevicesNotReady(found.device, found.claim, found.condition)
 
 
 def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
-    """The first device class of a claim that does not exist."""
+    """Return the cause for the first device class of a claim that does not exist, or None."""
     if DeviceClass in snapshot.unreadable:
         return None
     for request, name in classes_of(claim):
@@ -347,14 +355,16 @@ def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
 
 
 def class_missing(snapshot: Snapshot, found: ResourceClaim | None, claim: str, request: str, name: str) -> Cause:
+    """Return the cause for a missing device class, with a similar class name."""
     template = snapshot.template_of(found) if found is not None else ""
     return ClassMissing(claim, request, name, alike(name, snapshot.classes), template)
 
 
 def _stops(verdict: NodeVerdict) -> bool:
-    """Whether what is wrong on a node keeps the pod from every node: the scheduler comes there and gives up."""
+    """Whether the problem on this node would make the scheduler give up on the pod for all nodes."""
     return verdict.may_run and verdict.problem is not None and not verdict.problem.node_only
 
 
 def _counted(reasons: Iterable[NodeReason]) -> tuple[tuple[NodeReason, int], ...]:
+    """Return the distinct reasons with their counts, most common first."""
     return tuple(Counter(reasons).most_common())

@@ -1,8 +1,9 @@
-"""Whose end would make room for a pod or a gang that waits, and whether fewer or less important pods would do.
+"""Forecast of preemption: victims whose eviction would make room for a waiting pod or gang, and whether fewer would
+do.
 
-The victims are those of the scheduler's rule, found by its own code. The rule gives pods back one by one, so each of its
-victims is necessary, but a search through all sets of victims may find one that disturbs less. Left out: pods that are
-leaving already, and what the scheduler has nominated.
+The victims are found by the scheduler's own code. The scheduler restores victims one by one, so each remaining victim
+is necessary, but a search through all sets of victims may find a less disruptive set. Left out: terminating pods, and
+existing nominations.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from dray.inspect.explanation import PreemptionForecast
 from dray.inspect.placement import model_of
 from dray.inspect.snapshot import DISRUPTION, Snapshot
 
-MOST_SETS = 4_000  # of victims that are compared; beyond that nothing is said about better ones
-MOST_CHECKS = 400  # of sets that disturb less than the victims, whether the pod fits without them
+MOST_SETS = 4_000  # limit of victim sets to compare; beyond, nothing is said about better sets
+MOST_CHECKS = 400  # limit of less disruptive sets to check
 
 
 class _VictimSet(NamedTuple):
-    """Victims on a node, or anywhere for a gang, with how much their end disturbs."""
+    """Victims on one node, or in one domain for a gang, with a measure of their disruption."""
 
     disturbs: tuple[float, ...]
     nodes: int
@@ -37,7 +38,7 @@ class _VictimSet(NamedTuple):
 
 
 def forecast(snapshot: Snapshot, pod: Pod) -> PreemptionForecast | None:
-    """Whom a pod that waits would preempt, or its gang; None if nobody's end helps."""
+    """Forecast the victims that a waiting pod or its gang would preempt; None if preemption is impossible or useless."""
     priority = priority_of(pod)
     is_any_less = any(priority_of(one) < priority for one in snapshot.all(Pod) if one.spec.nodeName)
     if not is_any_less or pod.spec.preemptionPolicy == "Never" or snapshot.unreadable & {*DISRUPTION[:1]}:
@@ -52,6 +53,7 @@ def forecast(snapshot: Snapshot, pod: Pod) -> PreemptionForecast | None:
 
 
 def _of_pod(model: ClusterModel, waiting: Waiting) -> PreemptionForecast | None:
+    """Forecast the preemption for a pod; None if it would preempt none."""
     decision: PlacementDecision = model.decide(model.begin(waiting))
     while isinstance(decision, Unfinished):
         decision = model.decide(model.begin(waiting))
@@ -73,6 +75,7 @@ def _of_pod(model: ClusterModel, waiting: Waiting) -> PreemptionForecast | None:
 
 
 def _decided(model: ClusterModel, attempt: Attempt) -> PlacementDecision:
+    """Decide about an attempt, continuing until the decision is finished."""
     decision = model.state.placement.decide(attempt)
     while isinstance(decision, Unfinished):
         decision = model.state.placement.decide(attempt)
@@ -80,6 +83,7 @@ def _decided(model: ClusterModel, attempt: Attempt) -> PlacementDecision:
 
 
 def _of_gang(model: ClusterModel, gang: GangAttempt) -> PreemptionForecast | None:
+    """Forecast the preemption for a gang; None if it would preempt none."""
     decision = model.gangs.decide(gang)
     while isinstance(decision, Unfinished):
         decision = model.gangs.decide(gang)
@@ -107,11 +111,11 @@ def _compared(
     groups: Sequence[tuple[int, list[Victim]]],
     fits: Callable[[_VictimSet], bool],
 ) -> PreemptionForecast:
-    """The victims of a plan, and the set of victims that disturbs least if that is another one."""
+    """Return the forecast for a plan, with the least disruptive other set of victims if that is better."""
     own = tuple(map(name_of, plan.pods))
     violating = sum(
         violations(plan.victims, model.preemption.budgets).values()
-    )  # the rule also counts whom it gives back
+    )  # the plan's own count includes restored victims
     told = PreemptionForecast(own, node, violating)
     most = disturbance(_Supposed(plan.victims, violating))[:-1]
     sets = [*itertools.islice(_sets(model, groups), MOST_SETS + 1)]
@@ -127,6 +131,7 @@ def _compared(
 
 
 def _sets(model: ClusterModel, groups: Iterable[tuple[int, list[Victim]]]) -> Iterator[_VictimSet]:
+    """Yield all sets of victims within each group of nodes."""
     for nodes, victims in groups:
         for size in range(1, len(victims) + 1):
             for chosen in itertools.combinations(victims, size):

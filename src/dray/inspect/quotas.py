@@ -1,4 +1,4 @@
-"""The quota that does not admit an object: the cause where a claim or a pod cannot be made."""
+"""Resource quotas that prevent a claim or pod from being created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.inspect.snapshot import Snapshot
 
 
 def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> QuotaExceeded | None:
-    """The quota of a namespace that does not admit an object, if there is one."""
+    """Return the cause for the first quota of the namespace that does not admit an object, or None."""
     resource = BY_TYPE[type(object_)]
     wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
     for quota in snapshot.all(ResourceQuota):

@@ -1,4 +1,4 @@
-"""Reads a snapshot from an API server, as far as the user may read it. Left out: what snapshots are for (`snapshot`)."""
+"""Reading of a snapshot from an API server, as far as the user has permission. Left out: analysing it (`snapshot`)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NAMESPACES: tuple[type[Any], ...] = (Namespace,)
 
 
 async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
-    """Read what explanations of objects in a namespace need."""
+    """Read the objects needed to explain objects in a namespace, plus `more` types."""
     wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *DISRUPTION, *more)]
     wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
     return await read(client, wanted, namespace)
 
 
 async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
-    """Read objects of these types and namespaces, or those of the home namespace where the user may not see all."""
+    """Read objects by type and namespace, falling back to the home namespace if the user may not list all namespaces."""
     answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
     types = [type_ for type_, _ in wanted]
     return Snapshot(
@@ -38,7 +38,7 @@ async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: st
 
 
 class _Listed(NamedTuple):
-    """What a list gave, or why it gave nothing."""
+    """Result of a list request, or the type of its error."""
 
     found: tuple[Any, ...] = ()
     partial: bool = False
@@ -46,7 +46,9 @@ class _Listed(NamedTuple):
 
 
 async def _list(client: Client, type_: type[Any], where: str, home: str) -> _Listed:
-    """All objects; those of the home namespace where the user may not see all; or why there are none."""
+    """List all objects, or only those of the home namespace if the user may not list all. Returns the error type on
+    failure.
+    """
     try:
         return _Listed((await client.list(type_, where)).items)
     except NotFound:

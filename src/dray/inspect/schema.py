@@ -1,4 +1,4 @@
-"""The JSON schema of an explanation, made from the types; the words that the JSON has beside them included."""
+"""JSON Schema of explanations, generated from the types, including the text fields that only the JSON output has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = {"type": "string", "description": "the same in words; for people, since 
 
 
 def explanation_schema() -> dict[str, Any]:
-    """What `dray explain -o json` prints, as JSON Schema."""
+    """Return the JSON Schema of `dray explain -o json` output."""
     [root], parts = msgspec.json.schema_components([WaitExplanation], ref_template="#/$defs/{name}")
     for part in parts.values():
         if "description" in part:

@@ -1,7 +1,7 @@
-"""Why a selector matches no device: the name that nobody has, the value that nobody has, the parts that never meet.
+"""Why a selector matches no device: an unknown name, a value that no device has, or parts never satisfied together.
 
-Takes an expression apart at its `&&` and counts what each part leaves. Left out: selectors that match too few devices
-rather than none; then there is nothing wrong with the selector.
+Splits an expression at its `&&` and counts the devices that match each part. Left out: selectors that match some
+devices but too few, since such selectors are not wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.inspect.hardware import Hardware, Published, matching
 
 
 def missing_name(expression: str, hardware: Hardware) -> SelectorFault | None:
-    """The first attribute or capacity that no device has."""
+    """Return the fault for the first attribute or capacity that no device has, or None."""
     for access in accesses(expression):
         if access[:3] not in hardware.values:
             return _missing(access, hardware)
@@ -34,7 +34,7 @@ def _missing(access: AttributeAccess, hardware: Hardware) -> SelectorFault:
 
 
 def fault_of(expression: str, devices: Sequence[Published], hardware: Hardware) -> SelectorFault:
-    """Why none of these devices passes."""
+    """Return the reason why none of these devices matches the expression."""
     named = missing_name(expression, hardware)
     if named is not None:
         return named
@@ -50,7 +50,7 @@ def fault_of(expression: str, devices: Sequence[Published], hardware: Hardware) 
 
 
 def _valueless(part: str, devices: Sequence[Published]) -> SelectorFault:
-    """A part that no device meets, with the values that devices have instead."""
+    """Return the fault for a part that no device matches, with the values that devices have instead."""
     used, words = accesses(part), in_words(part)
     if len(used) != 1:
         return SelectorFault(SelectorCode.VALUE_MISSING, part=words)
@@ -60,7 +60,7 @@ def _valueless(part: str, devices: Sequence[Published]) -> SelectorFault:
 
 
 def value_at(one: Published, place: Place) -> str | None:
-    """What a device has there, as text."""
+    """Return the value of a device's attribute or capacity as text, or None if the device lacks it."""
     places = one.view.attributes if place.kind == "attributes" else one.view.capacity
     named = places.get(place.domain, {})
     return str(named[place.name]) if place.name in named else None

@@ -1,9 +1,8 @@
-"""From what all nodes say about devices to the one cause.
+"""The cause of a device shortage, derived from the verdicts of all nodes.
 
-The node that came closest names the step at which devices ran out; the census of the whole cluster tells what that
-means: nobody has such devices, somebody else has them, or they are spread over too many nodes. Of counters that
-partitions share and capacity that shares take, it names who holds what ran out. Left out: everything that keeps a pod
-away from a node for other reasons (`pods`).
+The node that came closest shows the step at which devices ran out. The census of the whole cluster shows what that
+means: no such devices exist, other claims have them, or they are spread over too many nodes. For shared counters and
+capacity, the cause names the claims that hold them. Left out: other reasons that keep a pod from a node (`pods`).
 """
 
 from __future__ import annotations
@@ -57,14 +56,16 @@ from dray.verdicts.devices import progress
 
 
 class Amounts:
-    """What the claims of a cluster hold of counters and capacities."""
+    """Counters and capacities held by the claims of a cluster."""
 
     def __init__(self, snapshot: Snapshot, hardware: Hardware) -> None:
         self._snapshot = snapshot
         self._devices = {one.id: one.device for one in hardware.devices}
 
     def holders(self, lacking: Iterable[LackingAmount]) -> dict[str, tuple[HeldAmount, ...]]:
-        """What every claim, by its namespace and name, holds of the amounts that are lacking."""
+        """Return for each claim, by namespace/name, what it holds of the lacking amounts. Claims that hold nothing
+        are omitted.
+        """
         wanted = sorted({(one.place, one.counter_set, one.name) for one in lacking if one.limit is AmountLimit.LEFT})
         found = {}
         for claim in self._snapshot.all(ResourceClaim) if wanted else ():
@@ -96,7 +97,7 @@ def _total(amounts: Iterable[str | None]) -> Quantity:
 
 
 def drawn(device: Device, counter_set: str, counter: str) -> str | None:
-    """How much a device draws from a counter, as it is published; None where it draws nothing."""
+    """Return how much a device draws from a counter, as published; None if nothing."""
     for consumption in device.consumesCounters:
         found = consumption.counters.get(counter) if consumption.counterSet == counter_set else None
         if found is not None and Quantity.parse(found.value).sign > 0:
@@ -107,11 +108,11 @@ def drawn(device: Device, counter_set: str, counter: str) -> str | None:
 _WITHOUT_HINT = {
     InputCode.SELECTOR_MISSING_KEY: InputCode.SELECTOR_RUNTIME,
     InputCode.CLASS_SELECTOR_MISSING_KEY: InputCode.CLASS_SELECTOR_RUNTIME,
-}  # the advice is given once, as what would help
+}  # the hint is given as a suggestion instead
 
 
 class ClaimShortage:
-    """Claims that no node can serve."""
+    """Analysis of claims that no node can serve."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class ClaimShortage:
     # The cause
 
     def cause(self) -> Cause:
-        """Why the claims cannot be served anywhere."""
+        """Return why the claims cannot be served on any node."""
         allowed = [v for v in self._verdicts if v.may_run] or [*self._verdicts]
         try:
             return self._wrong(allowed) or self._late(allowed) or self._short(allowed)
@@ -139,7 +140,7 @@ class ClaimShortage:
             return SearchTookTooLong()
 
     def _short(self, verdicts: Iterable[NodeVerdict]) -> Cause:
-        """Devices that do not suffice, told of the node that came closest."""
+        """Return the cause for too few devices, based on the node that came closest."""
         short = [v.devices for v in verdicts if v.devices is not None]
         if not short:
             return UnknownCause()
@@ -153,7 +154,7 @@ class ClaimShortage:
         return _no_combination(closest)
 
     def _late(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
-        """Nodes of which nobody knows in time whether they have devices."""
+        """Return the cause if the search on some nodes was not completed, or None."""
         late = [v for v in verdicts if v.is_late]
         if not late:
             return None
@@ -161,7 +162,7 @@ class ClaimShortage:
         return SearchTookTooLong(len(late), len(verdicts), at)
 
     def _wrong(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
-        """Input that is wrong: what a selector does comes before what a pool is like."""
+        """Return the cause for wrong input, or None. Selector errors take precedence over pool problems."""
         problems = [v.problem for v in verdicts if v.problem is not None]
         if not problems:
             return None
@@ -183,7 +184,9 @@ class ClaimShortage:
                 return WrongInput(first, _name(first.claim))
 
     def _invalid_pools(self, verdicts: Sequence[NodeVerdict]) -> Cause:
-        """The invalid pool with devices that would do; where there is none, what is the case without those pools."""
+        """Return the cause for an invalid pool with suitable devices; if there is none, the cause without invalid
+        pools.
+        """
         invalid = {name for name, problem in self.hardware.problems.items() if problem.state is PoolState.INVALID}
         asks = [DeviceCensus(ask, self.hardware, self._taken) for ask in self._asks()]
         suspects = [name for census in asks for name in census.locked_away() if name in invalid]
@@ -196,6 +199,7 @@ class ClaimShortage:
         return self._short([verdict for verdict in again if verdict.node in nodes])
 
     def _selector_fails(self, problem: InputProblem) -> Cause:
+        """Return the cause for a selector that fails during evaluation."""
         told = replace(problem, code=_WITHOUT_HINT.get(problem.code, problem.code))
         expressions = (expression for ask in self._asks() for expression in (*ask.of_class, *ask.selectors))
         faults = (missing_name(expression, self.hardware) for expression in expressions)
@@ -203,15 +207,18 @@ class ClaimShortage:
         return SelectorFails(_name(problem.claim), told, fault)
 
     def _asks(self) -> list[Ask]:
+        """Return all requests and alternatives of the claims."""
         return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot).values()]
 
     def _census(self, claim: str, alternative: str) -> DeviceCensus:
+        """Return the device census for an alternative of a claim."""
         ask = asks_of(self._claims[claim], self._snapshot)[alternative]
         return DeviceCensus(ask, self.hardware, self._taken)
 
-    # One request that lacks devices
+    # A request that lacks devices
 
     def _request(self, request: RequestReasons, closest: Reasons) -> Cause:
+        """Return the cause for a request that lacks devices, covering all of its alternatives."""
         causes = [self._alternative(request.claim, a, closest.node) for a in request.alternatives]
         if len(causes) == 1:
             return causes[0]
@@ -222,6 +229,7 @@ class ClaimShortage:
         return AlternativesShort(claim.metadata.name, request.request, alternatives, template)
 
     def _alternative(self, claim: str, reasons: AlternativeReasons, node: str) -> Cause:
+        """Return the cause for one alternative of a request, depending on the step at which devices ran out."""
         census = self._census(claim, reasons.name)
         needed = max(reasons.needed, 1)
         locked = census.locked_away()
@@ -251,6 +259,7 @@ class ClaimShortage:
                 return _too_few(census, reasons, node, lost)
 
     def _published(self, census: DeviceCensus, needed: int) -> Cause:
+        """Return the cause if too few devices are published."""
         asked = census.ask.asked(needed)
         if not self.hardware.devices:
             return NoDevices(asked)
@@ -259,6 +268,7 @@ class ClaimShortage:
         return TooFewDevices(asked, best, node, DeviceStep(StepCode.PUBLISHED, best))
 
     def _class(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
+        """Return the cause if too few devices match the class."""
         ask, left = census.ask, self.hardware.usable
         if census.of_class:
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -271,6 +281,7 @@ class ClaimShortage:
         return ClassMatchesNothing(ask.asked(reasons.needed), len(self.hardware.usable), fault)
 
     def _selector(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, number: int) -> Cause:
+        """Return the cause if too few devices match a selector."""
         ask = census.ask
         if census.after(number + 1):
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -280,6 +291,7 @@ class ClaimShortage:
         return kind(ask.asked(reasons.needed), number, len(before), fault)
 
     def _tainted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
+        """Return the cause if taints exclude devices."""
         taints = census.taints()
         if not taints:
             return _too_few(census, reasons, node, reasons.lost_at)
@@ -292,6 +304,7 @@ class ClaimShortage:
         )
 
     def _taken_by_others(self, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
+        """Return the cause if too few matching devices are free."""
         needed, best = reasons.needed, reasons.available
         asked = census.ask.asked(needed)
         if reasons.every:
@@ -311,7 +324,7 @@ class ClaimShortage:
         )
 
     def _exhausted(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
-        """Counters or capacity that ran out, and who has them, told of the device that comes closest."""
+        """Return the cause for exhausted counters or capacity with their holders, for the device that comes closest."""
         lacking = tuple(amount for amount in lost.lacking if amount.device == lost.lacking[0].device)
         kind: type[AmountCause] = CountersExhausted if lost.code is StepCode.COUNTERS else CapacityExhausted
         if lacking[0].limit is not AmountLimit.LEFT:
@@ -320,15 +333,17 @@ class ClaimShortage:
         return kind(census.ask.asked(reasons.needed), lost.devices, node, lost, lacking, held)
 
     def _attribute(self, claim: str, census: DeviceCensus, reasons: AlternativeReasons, node: str) -> Cause:
+        """Return the cause for a constraint that fails within one request."""
         lost = reasons.lost_at
         distinct = lost.code is StepCode.DISTINCT
         requests = (census.ask.name,)
         found = ConstraintReasons(claim, lost.subject, distinct, requests, reasons.needed, "", lost.devices)
         return self._constraint(found, node)
 
-    # Several devices that must agree
+    # Constraints on several devices
 
     def _constraint(self, constraint: ConstraintReasons, node: str) -> Cause:
+        """Return the cause for a constraint that no set of devices satisfies."""
         attribute = constraint.attribute
         known = [f"{d}/{n}" for k, d, n in self.hardware.values if k == "attributes"]
         claim = self._claims[constraint.claim].metadata.name
@@ -348,9 +363,10 @@ class ClaimShortage:
         meant = alike(attribute, known) or next((k for k in known if k.endswith(f"/{name}")), "")
         return ConstraintAttribute(claim, constraint.requests, attribute, len(self.hardware.devices), meant, template)
 
-    # Pools that cannot be used
+    # Unusable pools
 
     def _broken_pool(self, pools: Iterable[PoolName]) -> Cause | None:
+        """Return the cause for the first of these pools that is unusable, or None."""
         for name in pools:
             problem = self.hardware.problems.get(name)
             if problem is not None:
@@ -359,10 +375,10 @@ class ClaimShortage:
                 return kind(name.driver, name.pool, problem)
         return None
 
-    # Who has the devices
+    # Holders of devices
 
     def holders(self) -> tuple[Holder, ...]:
-        """Who holds devices that the claims could have used, the largest first; nobody where that takes too long."""
+        """Return the claims that hold suitable devices, most devices first; empty if the search takes too long."""
         try:
             return self._holders()
         except Interrupted:
@@ -391,7 +407,7 @@ class ClaimShortage:
         )
 
     def _lacking(self) -> list[LackingAmount]:
-        """The amounts for want of which requests cannot be served, on all nodes that the pod may use."""
+        """Return the counters and capacity that are lacking, over all nodes that the pod may use."""
         short = [v.devices for v in self._verdicts if v.devices is not None and v.may_run]
         return [
             amount
@@ -404,43 +420,46 @@ class ClaimShortage:
 
 
 def _name(key: str) -> str:
-    """The name of a claim that is written namespace/name."""
+    """Return the name part of a claim given as namespace/name."""
     return key.rpartition("/")[2]
 
 
 def _conflict(conflict: RequestConflict) -> Cause:
-    """Some requests that cannot be served together."""
+    """Return the cause for requests that cannot be satisfied together."""
     names, spare = _together(conflict.requests)
     return RequestsConflict(names, conflict.needed, conflict.devices, spare)
 
 
 def _no_combination(closest: Reasons) -> Cause:
-    """All requests, where counting devices names none of them: how lists differ, or in which order requests take devices."""
+    """Return the cause if all requests fit individually but no combination of devices works."""
     requests = [(request.claim, request.request) for request in closest.requests]
     names, spare = _together(requests)
     return NoCombination(names, closest.node, spare)
 
 
 def _together(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """The names of requests, and the one of several claims that could be left to another pod."""
+    """Return the names of requests, and a claim that could be moved to another pod (empty if there is only one
+    claim).
+    """
     several = len({claim for claim, _ in requests}) > 1
     names = tuple(request_of(_name(claim), request) for claim, request in requests)
     return names, _name(requests[-1][0]) if several else ""
 
 
 def _too_few(census: DeviceCensus, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
+    """Return the cause for too few devices at a step."""
     asked = census.ask.asked(reasons.needed)
     return TooFewDevices(asked, lost.devices, node, lost)
 
 
 def _unsupported(census: DeviceCensus, reasons: AlternativeReasons, lost: DeviceStep) -> Cause:
-    """Devices that only a feature makes usable, and its gate is off."""
+    """Return the cause for devices that need a feature whose gate is off."""
     off = len(census.selected) - lost.devices
     return FeatureOff(census.ask.asked(reasons.needed), lost.subject, off)
 
 
 def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:
-    """The DeviceTaintRules that add these taints."""
+    """Return the names of the DeviceTaintRules that add these taints."""
     keys = {(taint.key, taint.effect) for taint in taints}
     rules = snapshot.all(DeviceTaintRule)
     return [rule.metadata.name for rule in rules if (rule.spec.taint.key, rule.spec.taint.effect) in keys]

@@ -1,7 +1,8 @@
-"""The objects of a cluster at one moment, and which of them could not be read.
+"""Objects of a cluster at one moment, and which of them could not be read.
 
-A user may not be allowed to read everything, and a cluster may not have every resource; both are noted, since "there is
-none" and "I could not look" are different answers. Pure. Left out: reading them (`reading`), and following changes.
+A user may not be allowed to read everything, and a cluster may not serve every resource. Both are recorded, because
+"does not exist" and "could not be read" are different answers. No I/O. Left out: reading (`reading`), and following
+changes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CLUSTER_WIDE: tuple[type[Any], ...] = (
 )
 DISRUPTION: tuple[type[Any], ...] = (PodDisruptionBudget, PriorityClass)
 """What tells whom a suggestion may move or preempt."""
-_DECIDING = frozenset({ResourceClaim, Pod})  # those of other namespaces take devices and room
+_DECIDING = frozenset({ResourceClaim, Pod})  # objects of other namespaces take devices and resources
 IN_NAMESPACE: tuple[type[Any], ...] = (PodGroup, ResourceQuota, Event)
 
 
@@ -55,8 +56,9 @@ IN_NAMESPACE: tuple[type[Any], ...] = (PodGroup, ResourceQuota, Event)
 class Snapshot:
     """Objects by type.
 
-    `unreadable` are the types that the user may not list, `partial` those of which only one namespace was read, since the
-    user may not see the others (`home` is that namespace), `unserved` those that do not exist.
+    `unreadable` are types that the user may not list. `partial` are types of which only the namespace `home` was
+    read, because
+    the user may not list other namespaces. `unserved` are types that the cluster does not serve.
     """
 
     objects: dict[type[Any], tuple[Any, ...]] = field(default_factory=dict)
@@ -64,11 +66,11 @@ class Snapshot:
     unserved: frozenset[type[Any]] = frozenset()
     partial: frozenset[type[Any]] = frozenset()
     home: str = ""
-    rules: Rules | None = field(default=None, compare=False, repr=False)  # kept by `placement`, for several pods
+    rules: Rules | None = field(default=None, compare=False, repr=False)  # cache of `placement`, shared by several pods
 
     @classmethod
     def of(cls, *objects: Any) -> Snapshot:
-        """A snapshot of these objects and no others."""
+        """Create a snapshot of exactly these objects."""
         by_type: dict[type[Any], list[Any]] = {}
         for one in objects:
             by_type.setdefault(type(one), []).append(one)
@@ -81,12 +83,14 @@ class Snapshot:
         return next((o for o in self.all(type_) if o.metadata.name == name and o.metadata.namespace == namespace), None)
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """The group that a pod belongs to, if there is one."""
+        """Return the PodGroup of a pod, or None."""
         name = podclaims.group_name(pod)
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     def template_of(self, claim: ResourceClaim) -> str:
-        """The name of the template that a claim was made from; empty where it was not, or its owner is not known."""
+        """Return the name of the template from which a claim was generated; empty if it was not, or if its owner is
+        unknown.
+        """
         annotations, namespace = claim.metadata.annotations, claim.metadata.namespace
         for type_, key in ((Pod, podclaims.POD_CLAIM_ANNOTATION), (PodGroup, podclaims.GROUP_CLAIM_ANNOTATION)):
             owner = next((one.name for one in claim.metadata.ownerReferences if one.kind == type_.__name__), "")
@@ -98,22 +102,22 @@ class Snapshot:
 
     @cached_property
     def pools(self) -> ClusterPools:
-        """All pools, with the taints that rules add."""
+        """All pools, including the taints added by rules."""
         return ClusterPools(self.all(ResourceSlice), self.all(DeviceTaintRule))
 
     @cached_property
     def uses(self) -> dict[PoolName, PoolUse]:
-        """Each published pool, and who holds its devices."""
+        """Use of each published pool: its devices with the claims that hold them."""
         return {name: PoolUse(self.pools[name], self.holders, self.unhealthy) for name in self.pools}
 
     @cached_property
     def holders(self) -> DeviceHolders:
-        """Which claims hold a device, or shares of it."""
+        """Claims that hold each device or shares of the device."""
         return DeviceHolders(self.all(ResourceClaim))
 
     @cached_property
     def unhealthy(self) -> UnhealthyDevices:
-        """The devices whose drivers say that they are unhealthy, each with what they say."""
+        """Devices that drivers report as unhealthy, with the driver's message."""
         found: dict[DeviceId, str] = {}
         claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in self.all(ResourceClaim)}
         for claim in claims.values():
@@ -130,7 +134,7 @@ class Snapshot:
 
     @cached_property
     def taken(self) -> set[DeviceId]:
-        """The devices that nobody else can have, not even a share of."""
+        """Devices that are allocated exclusively."""
         return {device for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).devices}
 
     @cached_property
@@ -138,21 +142,25 @@ class Snapshot:
         return {one.metadata.name: one for one in self.all(DeviceClass)}
 
     def without_pools(self, pools: Container[PoolName]) -> Snapshot:
-        """The same but for the slices of some pools."""
+        """Return a copy without the slices of some pools."""
         kept = [s for s in self.all(ResourceSlice) if PoolName(s.spec.driver, s.spec.pool.name) not in pools]
         return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
 
     def hides(self, type_: type[Any], namespace: str = "") -> bool:
-        """Whether an object of this type and namespace may exist although it is not here, since the user may not list it."""
+        """Whether an object of this type and namespace may exist although it is not here, because the user may not
+        list it.
+        """
         return type_ in self.unreadable or (type_ in self.partial and namespace != self.home)
 
     @property
     def hides_use(self) -> bool:
-        """Whether devices or room may be taken by what the user cannot see."""
+        """Whether objects that the user cannot see may take devices or resources."""
         return bool((self.partial | self.unreadable) & _DECIDING)
 
     def blind_spots(self, *, every: bool = False) -> list[str]:
-        """What could not be looked at, by the names that kubectl knows; only with `every` also what decides nothing."""
+        """Return the plural names of resources that could not be read. Without `every`, omits those irrelevant to
+        scheduling.
+        """
         indifferent = frozenset() if every else frozenset((*WORKLOADS, *DISRUPTION))
         found = [BY_TYPE[type_].plural for type_ in self.unreadable - indifferent]
         return sorted([*found, *(f"{BY_TYPE[type_].plural} of other namespaces" for type_ in self.partial & _DECIDING)])

@@ -1,8 +1,8 @@
-"""Why a workload does not run: its pods cannot be created, or one of them waits.
+"""Why a workload does not run: its pods cannot be created, or one of its pods waits.
 
-The first that fails is the cause: the quota or the service account that keeps pods from being created, what else the
-server said when it refused them, then the first pod that waits. Pure. Left out: whether a workload is as its owner wants
-it otherwise, such as how far a rollout is.
+The first problem found is the cause: a quota or missing service account that prevents pods, another rejection by the
+server, then the first waiting pod. No I/O. Left out: other deviations from the desired state, such as rollout
+progress.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEFAULT_ACCOUNT = "default"
 
 
 class WorkloadCase:
-    """One workload, examined step by step."""
+    """Examines one workload step by step."""
 
     def __init__(self, snapshot: Snapshot, workload: Workload, allowance: Allowance) -> None:
         self._snapshot = snapshot
@@ -46,6 +46,9 @@ class WorkloadCase:
         self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
     def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
+        """Return the first cause for which the workload does not run, or that it does, and suggestions that would
+        help.
+        """
         settled = self._settled()
         if settled is not None:
             return settled, ()
@@ -65,7 +68,7 @@ class WorkloadCase:
         return CauseFinding(AllRun(len(pods)), waits=False), ()
 
     def _settled(self) -> CauseFinding | None:
-        """A job that has ended, or was suspended."""
+        """Return the finding for a job that has ended or is suspended, or None."""
         if not isinstance(self._workload, Job):
             return None
         for condition in self._workload.status.conditions:
@@ -74,6 +77,7 @@ class WorkloadCase:
         return CauseFinding(JobSuspended()) if self._workload.spec.suspend else None
 
     def _owned(self, type_: Any, owners: Iterable[Object]) -> list[Any]:
+        """Return the objects of this type controlled by one of the owners."""
         uids = {owner.metadata.uid for owner in owners}
         return [
             one
@@ -84,6 +88,7 @@ class WorkloadCase:
     # Pods that cannot be created
 
     def _refused(self) -> Cause | None:
+        """Return why the server rejects the workload's pods, or None."""
         event = self._event()
         if event is None:
             return None
@@ -98,11 +103,14 @@ class WorkloadCase:
         return PodsRefused(event.message)
 
     def _event(self) -> Event | None:
-        """What the server said last when it refused a pod, unless the one who asked for it has made pods since."""
+        """Return the latest event about a rejected pod that is still relevant, or None."""
         told = [event for maker in self._makers if (event := self._event_of(maker)) is not None]
         return max(told, key=lambda event: event.lastTimestamp or "", default=None)
 
     def _event_of(self, maker: Object) -> Event | None:
+        """Return the latest rejection event of an owner of pods, unless it has created pods since or has enough; or
+        None.
+        """
         uid = maker.metadata.uid
         found = [e for e in self._snapshot.all(Event) if e.reason == _REFUSED and e.involvedObject.uid == uid]
         last = max(found, key=lambda event: event.lastTimestamp or "", default=None)
@@ -110,20 +118,20 @@ class WorkloadCase:
         return last if last is not None and (last.lastTimestamp or "") >= newest and self._lacks(maker) != 0 else None
 
     def _missing(self) -> int:
-        """How many pods are still to be made, of workloads that say how many they want."""
+        """Return how many pods are still to be created, as far as the workload states a number."""
         if not self._makers:
             return self._lacks(self._workload) or 0
         return sum(self._lacks(maker) or 0 for maker in self._makers)
 
     def _lacks(self, maker: Object) -> int | None:
-        """How many pods one lacks that makes them itself; None where it does not say how many it wants."""
+        """Return how many pods this controller has yet to create, or None if it has no replica count."""
         if not isinstance(maker, Deployment | ReplicaSet | StatefulSet):
             return None
         pods = [pod for pod in self._owned(Pod, [maker]) if pod.metadata.deletionTimestamp is None]
         return max(0, (1 if maker.spec.replicas is None else maker.spec.replicas) - len(pods))
 
     def _pod(self) -> Pod:
-        """A pod as the workload would make it."""
+        """Return a pod as the workload would create it."""
         template: PodTemplateSpec = self._workload.spec.template
         meta = ObjectMeta(
             name=f"{self._workload.metadata.name}-trial",
@@ -134,7 +142,7 @@ class WorkloadCase:
         return Pod(metadata=meta, spec=template.spec)
 
     def _helping(self, cause: Cause) -> Iterator[Suggestion]:
-        """A larger quota or a new account, if a pod can then be created and has a place."""
+        """Yield a larger quota or a new service account, if a pod can then be created and placed."""
         pod = self._pod()
         subject = WaitingPod(self._snapshot, pod, (), self._allowance.cluster)
         offers: list[Suggestion] = []
@@ -151,6 +159,6 @@ class WorkloadCase:
 
 
 def with_pod(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """The snapshot with one more pod."""
+    """Return a copy of the snapshot with one more pod."""
     objects: dict[type[Any], tuple[Any, ...]] = {**snapshot.objects, Pod: (*snapshot.all(Pod), pod)}
     return Snapshot(objects, snapshot.unreadable, snapshot.unserved, snapshot.partial)

@@ -1,6 +1,6 @@
-"""What would help something that waits: changes that are tried in memory before anybody is told of them.
+"""Suggestions for waiting objects: changes that are tried in memory before they are shown.
 
-For each cause some module here offers changes, the most natural first; `offers` applies each to the snapshot and keeps
-those after which the pod has a place. Nothing is better than something wrong: where the user may not read what decides,
-where time runs out, or where no change passes, there is no suggestion.
+For each cause, a module here offers changes, the most natural first; `offers` applies each change to the snapshot and
+keeps those after which the pod can be placed. No suggestion is better than a wrong one: there is none if the user
+cannot read relevant objects, if time runs out, or if no change passes.
 """

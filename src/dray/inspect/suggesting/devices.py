@@ -1,4 +1,4 @@
-"""Suggestions for the devices of a cluster: more of them, those of other pods, taints and pools."""
+"""Suggestions about the devices of a cluster: more devices, devices of other pods, taints and pools."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dray.inspect.shortage import rules_with
 from dray.inspect.suggesting.subject import WaitingPod
 from dray.sim.moving import may_be_evicted
 
-_TOGETHER = 3  # pods that a suggestion ends at most
-_PODS = 6  # of a node that are looked at
-_NODES = 8  # nodes that are looked at for more devices
+_TOGETHER = 3  # maximum number of pods that a suggestion deletes
+_PODS = 6  # pods considered per node
+_NODES = 8  # nodes considered for more devices
 _DEVICES_A_SLICE = 128
 
 
@@ -37,7 +37,7 @@ _DEVICES_A_SLICE = 128
 
 
 def more(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Iterator[Suggestion]:
-    """More devices like those that would do, beside them: as few as can help, the nearest node first."""
+    """Yield suggestions to add as few devices as needed, similar to suitable ones, on the node that lacks fewest."""
     census = census_of(subject, cause)
     if census is None:
         return
@@ -56,7 +56,9 @@ def more(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Iterator
 
 
 def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> DeviceCensus | None:
-    """The devices of the request that a cause speaks of, or of the first request of its claim."""
+    """Return the device census of the request that a cause names, or of the first request of its claim; None if
+    unknown.
+    """
     claims = {c.metadata.name: c for c in subject.pending()}
     asked = cause.asked if isinstance(cause, RequestCause) else None
     claim = claims.get(cause.asked.claim if isinstance(cause, RequestCause) else cause.claim)
@@ -68,6 +70,7 @@ def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Dev
 
 
 def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:
+    """Yield the suggestion to add `number` copies of a device to its slice."""
     for piece in subject.snapshot.all(ResourceSlice):
         names = {device.name for device in piece.spec.devices}
         is_home = (piece.spec.driver, piece.spec.pool.name) == like.id[:2] and like.id.device in names
@@ -83,16 +86,20 @@ def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: in
 
 
 def _thing(ask: Ask, number: int) -> str:
+    """Return a description of the wanted devices, with singular or plural noun."""
     wanted = ", ".join(in_words(part) for expression in ask.selectors for part in conjuncts(expression))
     noun = "device" if number == 1 else "devices"
     return f"{ask.class_name} {noun} with {wanted}" if wanted else f"{ask.class_name} {noun}"
 
 
-# Devices of others
+# Devices of other pods
 
 
 def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The end of pods that hold devices, on one node, as few and as unimportant as can help; never one that would come again."""
+    """Yield suggestions to delete pods that hold devices on one node, fewest and least important first.
+
+    Pods that a controller would create again are never included.
+    """
     by_node = _holders(subject)
     for number in range(1, _TOGETHER + 1):
         sets = [(node, some) for node, pods in by_node.items() for some in combinations(pods[:_PODS], number)]
@@ -101,7 +108,9 @@ def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 
 def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
-    """The end of some pods of a node; those of other namespaces than `home` are named with theirs."""
+    """Return the suggestion to delete some pods of a node. Pods outside the `home` namespace are named with their
+    namespace.
+    """
     ended = [*pods]
     names = tuple(
         f"pod {meta.name}" if meta.namespace == home else f"pod {meta.namespace}/{meta.name}"
@@ -111,9 +120,9 @@ def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
 
 
 def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
-    """By node, the pods that may end for this one: they hold devices, would not come again and are not more important.
+    """Return by node the pods that may be deleted for this pod, lowest priority first, then fewest devices.
 
-    The least important come first, then those with the fewest devices.
+    These pods hold devices alone, have no controller, and are not more important.
     """
     found: dict[str, dict[str, tuple[int, Pod]]] = {}
     known = {pod.metadata.uid: pod for pod in subject.snapshot.all(Pod)}
@@ -138,6 +147,7 @@ def _holders(subject: WaitingPod) -> dict[str, list[Pod]]:
 
 
 def _may_end(pod: Pod, subject: WaitingPod) -> bool:
+    """Whether a pod may be deleted: no controller, no higher priority, and allowed by disruption budgets."""
     if is_controlled(pod) or priority_of(pod) > priority_of(subject.pod):
         return False
     return subject.budgets is not None and may_be_evicted(pod, subject.budgets)
@@ -147,7 +157,7 @@ def _may_end(pod: Pod, subject: WaitingPod) -> bool:
 
 
 def untaint(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Rules that go, or slices whose devices are published without their taints."""
+    """Yield suggestions to delete taint rules, or to publish slices without their devices' taints."""
     census = census_of(subject, cause)
     if census is None:
         return
@@ -165,6 +175,7 @@ def untaint(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
 
 
 def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Suggestion]:
+    """Yield the suggestion to remove the taints of these devices from a slice."""
     spec = piece.spec
     own = [d for d in spec.devices if d.taints and DeviceId(spec.driver, spec.pool.name, d.name) in tainted]
     if own:
@@ -179,7 +190,7 @@ def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Su
 
 
 def pool_again(subject: WaitingPod, cause: PoolCause) -> Iterator[Suggestion]:
-    """The pool as its slices are, with their right number and each device once."""
+    """Yield the suggestion to publish a pool with the correct number of slices and without duplicate devices."""
     pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.pool), ())
     published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}
     seen: set[str] = set()

@@ -1,6 +1,6 @@
-"""Suggestions that make room by other pods: they move, or a higher priority makes them end. Tried in a simulated cluster.
+"""Suggestions that make room by moving or preempting other pods, tried in a simulated cluster.
 
-Left out: pods that end for good (`devices`), and plans with longer chains (`dray.questions.defragmenting`).
+Left out: deleting pods for good (`devices`), and plans with longer chains of moves (`dray.questions.defragmenting`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dray.sim.moving import MovePlan, MovePlanner, may_be_evicted
 from dray.sim.what_if import is_placed, preempting
 
 _MOVES = 3
-_TRIES = 400  # for one suggestion
-_CLASSES = 4  # priority classes that are tried
+_TRIES = 400  # limit of placement attempts for one suggestion
+_CLASSES = 4  # priority classes to try
 
 
 def move_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The fewest and least important pods that find a place elsewhere, all of one node."""
+    """Yield the suggestion to move the fewest and least important pods of one node elsewhere."""
     cluster = subject.simulated
     if cluster is None:
         return
@@ -52,7 +52,7 @@ def move_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 
 def _comes_about(cluster: Cluster, pod: Pod, plan: MovePlan, home: str) -> bool:
-    """Whether schedulers do by themselves what is planned, while the node is cordoned and after it."""
+    """Whether the scheduler would carry out the plan by itself if the pods were evicted while the node is cordoned."""
     with cluster.fork() as trial:
         node = trial.get(Node, home)
         if node is None:
@@ -74,7 +74,7 @@ def _pod(cluster: Cluster, name: str) -> Pod | None:
 
 
 def use_priority(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The lowest priority class with which the pod would preempt others, none of them against its disruption budget."""
+    """Yield the lowest priority class with which the pod would preempt others without violating disruption budgets."""
     cluster, own = subject.simulated, priority_of(subject.pod)
     if cluster is None or subject.pod.spec.preemptionPolicy == "Never":
         return
@@ -92,7 +92,10 @@ def use_priority(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 
 def _preempted(cluster: Cluster, pod: Pod, of_class: PriorityClass) -> tuple[list[Pod], str]:
-    """The pods that would end for a pod of a class, and where; none where that does not help, or budgets forbid it."""
+    """Return the pods that would be preempted with this priority class, and the node.
+
+    Both are empty if the class does not help or disruption budgets forbid the evictions.
+    """
     budgets = [*cluster.all(PodDisruptionBudget)]
     with cluster.fork() as trial, preempting(trial) as preempted:
         before = {name_of(one): one for one in trial.all(Pod)}
@@ -110,6 +113,7 @@ def _preempted(cluster: Cluster, pod: Pod, of_class: PriorityClass) -> tuple[lis
 
 
 def _with_class(spec: Tree, name: str) -> None:
+    """Set the priority class of a pod spec in place."""
     spec["priorityClassName"] = name
     spec.pop("priority", None)
     spec.pop("preemptionPolicy", None)

@@ -1,4 +1,4 @@
-"""Suggestions for names that lead nowhere and for claims that cannot be made or used."""
+"""Suggestions for names that do not exist, and for claims that cannot be created or used."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _CLAIM, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName"
 
 
 def class_missing(subject: WaitingPod, cause: ClassMissing) -> Iterator[Suggestion]:
-    """Another class that is alike, or a class for the driver of that name."""
+    """Yield suggestions to use a class with a similar name, or to create a class for the driver of that name."""
     where = requests_of(cause.claim, [cause.request], cause.template)
     if cause.similar:
 
@@ -78,7 +78,9 @@ def class_missing(subject: WaitingPod, cause: ClassMissing) -> Iterator[Suggesti
 
 
 def claim_missing(subject: WaitingPod, cause: ClaimMissing) -> Iterator[Suggestion]:
-    """A claim that is alike, or the claim of that name in another namespace."""
+    """Yield suggestions to use a claim with a similar name, a template of that name, or a copy from another
+    namespace.
+    """
     if cause.similar:
         changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.similar))
         yield UseClaim(subject.label, cause.claim, cause.similar, changes=changes)
@@ -89,7 +91,9 @@ def claim_missing(subject: WaitingPod, cause: ClaimMissing) -> Iterator[Suggesti
 
 
 def template_missing(subject: WaitingPod, cause: TemplateMissing) -> Iterator[Suggestion]:
-    """A template that is alike, or the template of that name in another namespace."""
+    """Yield suggestions to use a template with a similar name, a claim of that name, or a copy from another
+    namespace.
+    """
     if cause.similar:
         changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.template, cause.similar))
         yield UseTemplate(subject.label, cause.template, cause.similar, changes=changes)
@@ -105,6 +109,7 @@ def _copied(
     name: str,
     kind: type[CopyClaim | CopyTemplate],
 ) -> Iterator[Suggestion]:
+    """Yield suggestions to copy an object of this name from another namespace."""
     for one in subject.snapshot.all(type_):
         if one.metadata.name == name and one.metadata.namespace != subject.namespace and not is_controlled(one):
             tree = manifest_of(one)
@@ -113,20 +118,21 @@ def _copied(
 
 
 def _rename(spec: Tree, field: str, old: str, new: str) -> None:
+    """Replace a claim or template name in the entries of a pod spec, in place."""
     for entry in spec.get("resourceClaims", ()):
         if entry.get(field) == old:
             entry[field] = new
 
 
 def _named_by(spec: Tree, old: str, new: str, name: str) -> None:
-    """Let an entry name its claim, or its template, in the other field."""
+    """Move the name of a claim or template to the other field of its entry, in place."""
     for entry in spec.get("resourceClaims", ()):
         if entry.get(old) == name:
             entry[new] = entry.pop(old)
 
 
 def resource_unknown(subject: WaitingPod, cause: NoSuchResource) -> Iterator[Suggestion]:
-    """An extended resource that is alike."""
+    """Yield the suggestion to use an extended resource with a similar name."""
     if not cause.similar:
         return
 
@@ -144,7 +150,7 @@ def resource_unknown(subject: WaitingPod, cause: NoSuchResource) -> Iterator[Sug
 
 
 def group_missing(subject: WaitingPod, cause: GroupMissing) -> Iterator[Suggestion]:
-    """The group, as simple as it can be."""
+    """Yield the suggestion to create the PodGroup with the basic policy."""
     tree: Tree = {
         "apiVersion": PodGroup().apiVersion,
         "kind": "PodGroup",
@@ -155,7 +161,7 @@ def group_missing(subject: WaitingPod, cause: GroupMissing) -> Iterator[Suggesti
 
 
 def group_claim_missing(subject: WaitingPod, cause: GroupClaimMissing) -> Iterator[Suggestion]:
-    """A claim of the group that is alike, or the only one that it has."""
+    """Yield the suggestion to use a claim of the PodGroup with a similar name, or its only claim."""
     names = [entry.name for entry in subject.group.spec.resourceClaims] if subject.group is not None else []
     meant = alike(cause.claim, names) or (names[0] if len(names) == 1 else "")
     if not meant:
@@ -171,7 +177,7 @@ def group_claim_missing(subject: WaitingPod, cause: GroupClaimMissing) -> Iterat
 
 
 def gang_incomplete(subject: WaitingPod, cause: GangIncomplete) -> Iterator[Suggestion]:
-    """More pods like this one, or a smaller gang."""
+    """Yield the suggestion to create the missing pods of a gang as copies of this pod."""
     missing = cause.min_count - cause.pods
     if not is_controlled(subject.pod):
         changes = []
@@ -182,18 +188,20 @@ def gang_incomplete(subject: WaitingPod, cause: GangIncomplete) -> Iterator[Sugg
         yield MoreMembers(cause.group, missing, changes=tuple(changes))
 
 
-# Claims that cannot be made or used
+# Claims that cannot be created or used
 
 
 def pod_quota(subject: WaitingPod, cause: QuotaExceeded, number: int) -> Iterator[Suggestion]:
-    """A quota that is large enough for so many more pods."""
+    """Yield the suggestion to raise a quota for `number` more pods."""
     found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         yield _raised(found, cause, [Quantity.parse(cause.wanted)] * number)
 
 
 def claim_quota(subject: WaitingPod, cause: QuotaExceeded) -> Iterator[Suggestion]:
-    """A quota that is large enough for the claims of all pods that wait: they are made in no particular order."""
+    """Yield the suggestion to raise a quota for the claims of all waiting pods, since their order of creation is
+    unknown.
+    """
     found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         known = {claim.metadata.uid for claim in subject.snapshot.all(ResourceClaim)}
@@ -204,12 +212,14 @@ def claim_quota(subject: WaitingPod, cause: QuotaExceeded) -> Iterator[Suggestio
 
 
 def _raised(quota: ResourceQuota, cause: QuotaExceeded, more: Iterable[Quantity]) -> RaiseQuota:
+    """Return the suggestion to raise a quota by these amounts."""
     needed = str(sum(more, Quantity.parse(cause.used)))
     change = patched(quota, {"spec": {"hard": {cause.resource: needed}}})
     return RaiseQuota(cause.quota, cause.resource, needed, changes=(change,))
 
 
 def claim_foreign(subject: WaitingPod, cause: ForeignClaim) -> Iterator[Suggestion]:
+    """Yield the suggestion to delete a claim of another owner, so that the pod's own claim can be generated."""
     claim = subject.claim(cause.claim)
     if claim is not None:
         changes = (deleted(claim), *(subject.again(lambda spec: None) or (deleted(subject.pod),)))
@@ -217,7 +227,7 @@ def claim_foreign(subject: WaitingPod, cause: ForeignClaim) -> Iterator[Suggesti
 
 
 def claim_deleting(subject: WaitingPod, cause: ClaimDeleting) -> Iterator[Suggestion]:
-    """The end of those who use the claim, and a new claim of the same name."""
+    """Yield the suggestion to delete the pods that use a terminating claim and create the claim again."""
     claim = subject.claim(cause.claim)
     if claim is None:
         return
@@ -229,17 +239,18 @@ def claim_deleting(subject: WaitingPod, cause: ClaimDeleting) -> Iterator[Sugges
 
 
 def own_claim(subject: WaitingPod, cause: ClaimFull | ClaimElsewhere | ClaimOutOfReach) -> Iterator[Suggestion]:
-    """A claim of the pod's own, like the one that it cannot use."""
+    """Yield the suggestion to give the pod a claim of its own, as a copy of the claim that it cannot use."""
     yield from _own(subject, cause.claim)
 
 
 def own_claims(subject: WaitingPod, cause: ClaimsApart) -> Iterator[Suggestion]:
-    """A claim of the pod's own in place of one of several that no node can reach together."""
+    """Yield suggestions to replace one of several claims that no node can reach together by a claim of the pod's own."""
     for name in cause.claims:
         yield from _own(subject, name)
 
 
 def _own(subject: WaitingPod, old: str) -> Iterator[Suggestion]:
+    """Yield the suggestion to create a copy of a claim for this pod."""
     claim = subject.claim(old)
     name = f"{subject.name}-{old}"
     if claim is None or is_controlled(claim) or subject.claim(name) is not None:
@@ -252,7 +263,7 @@ def _own(subject: WaitingPod, old: str) -> Iterator[Suggestion]:
 
 
 def account(namespace: str, name: str) -> Suggestion:
-    """A service account that pods need."""
+    """Return the suggestion to create a service account."""
     tree: Tree = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

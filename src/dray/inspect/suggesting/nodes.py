@@ -1,4 +1,4 @@
-"""Suggestions for what has nothing to do with devices: room, labels, taints and neighbours of nodes."""
+"""Suggestions unrelated to devices: resources, labels, taints and other pods of nodes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from dray.inspect.suggesting.subject import WaitingPod
 from dray.verdicts.demand import demand_of
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_NODES = 8  # that are looked at
-_TOGETHER = 2  # pods that are ended for room
-_PODS = 6  # of a node that are looked at
+_NODES = 8  # nodes considered
+_TOGETHER = 2  # maximum number of pods deleted to free resources
+_PODS = 6  # pods considered per node
 
 
 def node_rules(subject: WaitingPod, cause: NodeRules | ClaimElsewhere) -> Iterator[Suggestion]:
-    """What would make a node take the pod, of the nodes with its devices if it has some."""
+    """Yield suggestions that would make a node accept the pod, among the nodes that have its devices."""
     verdicts = [v for v in subject.nodes if v.rules and (not cause.nodes or v.node in cause.nodes)]
     for verdict in sorted(verdicts, key=lambda v: len(v.rules))[:_NODES]:
         for reason in verdict.rules:
@@ -53,6 +53,7 @@ def node_rules(subject: WaitingPod, cause: NodeRules | ClaimElsewhere) -> Iterat
 
 
 def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
+    """Yield suggestions for one reason why a node refuses the pod."""
     node = subject.snapshot.get(Node, verdict.node)
     if node is None:
         return
@@ -85,6 +86,7 @@ def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -
 
 
 def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Suggestion]:
+    """Yield suggestions to tolerate or to remove a taint of a node."""
     taint = next((t for t in node.spec.taints if (t.key, t.value) == (reason.subject, reason.value)), None)
     if taint is None:
         return
@@ -99,7 +101,7 @@ def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Sugg
 
 
 def _affinity(subject: WaitingPod, node: Node) -> Iterator[Suggestion]:
-    """Labels that the node lacks, or a pod that does not ask for them."""
+    """Yield suggestions to add missing labels to the node, or to drop node selector or affinity from the pod."""
     wanted = subject.pod.spec.nodeSelector
     lacking = {key: value for key, value in wanted.items() if node.metadata.labels.get(key) != value}
     own = {key: value for key, value in lacking.items() if not key.startswith("kubernetes.io/")}
@@ -120,10 +122,12 @@ def _without_labels(spec: Tree, lacking: dict[str, str]) -> None:
 
 
 def _without_required(spec: Tree, kind: str) -> None:
+    """Remove required affinity rules of this kind from a pod spec, in place."""
     spec.get("affinity", {}).get(kind, {}).pop(_REQUIRED, None)
 
 
 def _ports(subject: WaitingPod) -> Iterator[Suggestion]:
+    """Yield the suggestion to drop the host ports of the pod."""
     ports = sorted(port for _, _, port in demand_of(subject.pod).ports)
 
     def change(spec: Tree) -> None:
@@ -135,7 +139,7 @@ def _ports(subject: WaitingPod) -> Iterator[Suggestion]:
 
 
 def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
-    """What the node has left of a resource instead of what the pod asks for."""
+    """Yield the suggestion to request only what the node has left of a resource."""
     left, name = reason.found or 0, reason.subject
     if left <= 0 or len(subject.pod.spec.containers) != 1:
         return
@@ -151,7 +155,7 @@ def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iter
 
 
 def _room(subject: WaitingPod, node: Node, most: int) -> Iterator[Suggestion]:
-    """The end of pods of the node that would not come again, the smallest first."""
+    """Yield suggestions to delete pods of the node that have no controller, smallest first."""
     there = [
         pod
         for pod in subject.snapshot.all(Pod)
@@ -164,6 +168,7 @@ def _room(subject: WaitingPod, node: Node, most: int) -> Iterator[Suggestion]:
 
 
 def _spread(subject: WaitingPod) -> Iterator[Suggestion]:
+    """Yield suggestions to make topology spread constraints soft."""
     for one in subject.pod.spec.topologySpreadConstraints:
         key = one.topologyKey
 
@@ -175,16 +180,17 @@ def _spread(subject: WaitingPod) -> Iterator[Suggestion]:
         yield SpreadLoosely(subject.label, key, changes=subject.again(change))
 
 
-# What holds the pod itself
+# Reasons in the pod itself
 
 
 def gated(subject: WaitingPod, cause: SchedulingGated) -> Iterator[Suggestion]:
+    """Yield the suggestion to remove the scheduling gates of the pod."""
     change = patched(subject.pod, {"spec": {"schedulingGates": None}})
     yield RemoveGates(f"pod {subject.name}", cause.gates, changes=(change,))
 
 
 def no_scheduler(subject: WaitingPod, cause: NoScheduler) -> Iterator[Suggestion]:
-    """A scheduler that is known to run, since it has looked at other pods."""
+    """Yield suggestions to use a scheduler that evidently runs, because it has tried other pods."""
     if cause.scheduler == DEFAULT_SCHEDULER:
         return
     running = {pod.spec.schedulerName for pod in subject.snapshot.all(Pod) if _was_tried(pod)}
@@ -198,15 +204,16 @@ def _with_scheduler(spec: Tree, name: str) -> None:
 
 
 def _was_tried(pod: Pod) -> bool:
+    """Whether a scheduler has already tried the pod."""
     return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
 
 
 def by_scheduler(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The pod without a node that somebody wrote into it."""
+    """Yield the suggestion to create the pod again without the node name in its spec."""
     yield NoNodeName(subject.label, changes=subject.again(lambda spec: None))
 
 
 def pod_again(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """The pod made again, away from a node that is gone."""
+    """Yield the suggestion to delete the pod from a dead node by force and create it again."""
     changes = tuple(replace(change, force=True) for change in subject.again(lambda spec: None))
     yield MakePodAgain(subject.label, changes=changes)

@@ -1,7 +1,7 @@
-"""From a cause to what would help: which module offers changes, and which of them pass a trial.
+"""Suggestions for a cause: which modules offer changes, and which of the changes pass a trial.
 
-A trial applies the changes to the snapshot and asks whether the pod has a place then. It stands for the scheduler,
-whose rules and search it runs; so what passes here happens there, unless somebody else is faster.
+A trial applies the changes to the snapshot and checks with the scheduler's rules and search whether the pod can then
+be placed. So a change that passes also works in the cluster, unless other pods take the devices first.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from dray.inspect.snapshot import CLUSTER_WIDE, Snapshot
 from dray.inspect.suggesting import devices, moves, names, nodes, requests
 from dray.inspect.suggesting.subject import WaitingPod, causes_in
 
-MOST = 4  # suggestions that are told
-_SIMULATED = (MovePods, UsePriority)  # tried by a simulated cluster when they are offered
-_TRIALS = 12  # changes that are tried of what one module offers
-_LOOKED_AT = 100  # changes that it may offer
-_NEEDED = frozenset(CLUSTER_WIDE)  # a user who may not read all of it knows too little for a trial
+MOST = 4  # maximum number of suggestions
+_SIMULATED = (MovePods, UsePriority)  # already tried in a simulated cluster when offered
+_TRIALS = 12  # changes tried per offering function
+_LOOKED_AT = 100  # changes considered per offering function
+_NEEDED = frozenset(CLUSTER_WIDE)  # without permission to read all of these, a trial is impossible
 
 Offer = Callable[[WaitingPod, Any], Iterator[Suggestion]]
 
@@ -124,7 +124,7 @@ OFFERS: Mapping[type[Cause], Sequence[Offer]] = {
 def suggestions(
     snapshot: Snapshot, pod: Pod, cause: Cause, verdicts: tuple[NodeVerdict, ...], allowance: Allowance
 ) -> tuple[Suggestion, ...]:
-    """What would help a pod that waits, each tried; nothing where it cannot be known in time."""
+    """Return tested suggestions for a waiting pod; empty if relevant objects cannot be read or time runs out."""
     if snapshot.unreadable & _NEEDED or snapshot.hides_use:
         return ()
     subject = WaitingPod(snapshot, pod, verdicts, allowance.cluster)
@@ -135,7 +135,7 @@ def suggestions(
                 _try(subject, islice(offer(subject, one), _LOOKED_AT), found, allowance)
     except Interrupted:
         pass
-    return tuple(sorted(found.values(), key=lambda one: isinstance(one, MoreDevices)))  # new hardware comes last
+    return tuple(sorted(found.values(), key=lambda one: isinstance(one, MoreDevices)))  # new hardware is suggested last
 
 
 def _try(
@@ -144,7 +144,7 @@ def _try(
     found: dict[type[Suggestion], Suggestion],
     allowance: Allowance,
 ) -> None:
-    """Keep the first of each kind that helps; what is of a known kind is not tried."""
+    """Add the first working suggestion of each type to `found`. Types already found are not tried again."""
     trials = 0
     for offer in offers:
         if len(found) == MOST or trials == _TRIALS or _is_over(allowance):
@@ -156,11 +156,12 @@ def _try(
 
 
 def helps(subject: WaitingPod, offer: Suggestion, allowance: Allowance) -> bool:
-    """Whether the pod has a place once the changes are made, together with its gang if it is in one."""
+    """Whether the pod can be placed after the changes of a suggestion."""
     after = applied(subject.snapshot, offer.changes)
     pod = after.get(Pod, subject.name, subject.namespace)
     return pod is not None and PodCase(after, pod, allowance.trial()).fits()
 
 
 def _is_over(allowance: Allowance) -> bool:
+    """Whether the steps of the allowance are used up."""
     return allowance.cluster.is_out

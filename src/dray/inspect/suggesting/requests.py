@@ -1,4 +1,4 @@
-"""Suggestions for what a claim asks for: selectors, numbers, tolerations, constraints."""
+"""Suggestions about the requests of a claim: selectors, counts, tolerations and constraints."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from dray.inspect.suggesting.subject import WaitingPod
 
 
 def selector(subject: WaitingPod, cause: SelectorCause) -> Iterator[Suggestion]:
-    """Another name or another value in the selector that matches nothing."""
+    """Yield suggestions to use another name, driver or value in a selector that matches nothing."""
     ask = subject.ask(cause.asked)
     if ask is None:
         return
@@ -74,19 +74,21 @@ def selector(subject: WaitingPod, cause: SelectorCause) -> Iterator[Suggestion]:
 
 
 def _with_selector(subject: WaitingPod, asked: RequestedDevices, old: str, new: str) -> tuple[SuggestedChange, ...]:
+    """Return the changes that replace a selector of a request; empty if both are equal."""
     if old == new:
         return ()
     return subject.request_again(asked, lambda request: _put_selector(request, old, new))
 
 
 def _put_selector(tree: Tree, old: str, new: str) -> None:
+    """Replace a selector expression in place."""
     for one in tree.get("selectors", ()):
         if one["cel"]["expression"] == old:
             one["cel"]["expression"] = new
 
 
 def selector_fails(subject: WaitingPod, cause: SelectorFails) -> Iterator[Suggestion]:
-    """The right name in the selector that fails, or a guard around it, in the claim or in the class."""
+    """Yield suggestions to correct a name in a failing selector of claim or class, or to guard the attribute."""
     asks = [ask for claim in subject.pending() for ask in subject.asks(claim)]
     for ask in asks:
         for old in ask.selectors:
@@ -100,6 +102,7 @@ Mended = tuple[type[RenameInSelector | GuardSelector], tuple[str, str], str]
 
 
 def _mended(subject: WaitingPod, old: str) -> Iterator[Mended]:
+    """Yield corrected versions of a selector, each as suggestion type, texts and expression."""
     fault = missing_name(old, subject.hardware)
     if fault is not None and fault.place is not None and fault.meant is not None:
         told = fault.place.name, place(fault.meant, fault.place)
@@ -111,6 +114,7 @@ def _mended(subject: WaitingPod, old: str) -> Iterator[Mended]:
 
 
 def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
+    """Yield suggestions with corrected selectors of a device class."""
     class_ = subject.snapshot.classes.get(name)
     for old in expressions(class_.spec.selectors) if class_ is not None else ():
         for _, _, text in _mended(subject, old):
@@ -118,7 +122,7 @@ def _class_mended(subject: WaitingPod, name: str) -> Iterator[Suggestion]:
 
 
 def class_matches_nothing(subject: WaitingPod, cause: ClassMatchesNothing) -> Iterator[Suggestion]:
-    """Another name of a driver, an attribute or a value in the class."""
+    """Yield suggestions to use another driver, attribute or value in the selectors of a class."""
     class_ = subject.snapshot.classes.get(cause.asked.device_class)
     drivers = _drivers(subject)
     for old in expressions(class_.spec.selectors) if class_ is not None else ():
@@ -133,6 +137,7 @@ def _drivers(subject: WaitingPod) -> list[str]:
 
 
 def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> ChangeClassSelector:
+    """Return the suggestion to replace a selector of a class."""
     class_ = subject.snapshot.classes[name]
     spec = tree_of(class_)["spec"]
     _put_selector(spec, old, new)
@@ -140,11 +145,11 @@ def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> Chang
     return ChangeClassSelector(name, old, new, changes=(change,) if old != new else ())
 
 
-# Numbers
+# Counts
 
 
 def fewer(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """As many devices as one node can give."""
+    """Yield the suggestion to request as many devices as one node can provide."""
     asked = cause.asked
     if subject.ask(asked) is None:
         return
@@ -153,12 +158,15 @@ def fewer(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
 
 
 def _asking_for(subject: WaitingPod, asked: RequestedDevices, number: int) -> Iterator[Suggestion]:
+    """Yield the suggestion to request this many devices, if positive."""
     if number > 0:
         changes = _exactly(subject, asked, number)
         yield FewerDevices(in_words_of(asked), asked.needed, number, changes=changes)
 
 
 def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple[SuggestedChange, ...]:
+    """Return the changes that set the count of a request."""
+
     def change(request: Tree) -> None:
         request["allocationMode"], request["count"] = "ExactCount", number
 
@@ -166,14 +174,14 @@ def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple
 
 
 def not_all(subject: WaitingPod, cause: NotAllFree) -> Iterator[Suggestion]:
-    """Those that are free instead of all devices of a node."""
+    """Yield the suggestion to request only the free devices instead of all devices of a node."""
     if cause.free:
         changes = _exactly(subject, cause.asked, cause.free)
         yield NotAll(in_words_of(cause.asked), cause.free, changes=changes)
 
 
 def too_many(subject: WaitingPod, cause: TooManyDevices) -> Iterator[Suggestion]:
-    """As many devices as a claim may have, taken from its largest request."""
+    """Yield the suggestion to reduce the largest request so that the claim stays within the device limit."""
     claim = subject.claim(cause.claim)
     asks = subject.asks(claim) if claim is not None else []
     exact = [ask for ask in asks if ask.spec.allocationMode == "ExactCount"]
@@ -184,7 +192,7 @@ def too_many(subject: WaitingPod, cause: TooManyDevices) -> Iterator[Suggestion]
 
 
 def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestion]:
-    """As much of a capacity as the nearest device can give."""
+    """Yield the suggestion to request only as much capacity as the closest device has left."""
     asked = cause.asked
     amounts = [amount for amount in cause.lacking if not amount.counter_set]
     if not amounts or len(amounts) != len(cause.lacking):
@@ -200,7 +208,7 @@ def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestio
 
 
 def alternative(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Devices of another class of the same driver, where the first choice is not free."""
+    """Yield suggestions to add another class of the same driver as an alternative."""
     ask, asked = subject.ask(cause.asked), cause.asked
     if ask is None or ask.spec.allocationMode != "ExactCount" or getattr(ask.spec, "adminAccess", None):
         return
@@ -216,6 +224,7 @@ def alternative(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion
 
 
 def _with_alternative(spec: Tree, request: str, device_class: str) -> None:
+    """Add an alternative of another class to a request, in place."""
     main, _, own = request.partition("/")
     for one in spec["devices"]["requests"]:
         if one["name"] != main:
@@ -234,7 +243,7 @@ def _with_alternative(spec: Tree, request: str, device_class: str) -> None:
 
 
 def tolerate(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Tolerations for the taints that keep the request away: for each alone, then for all."""
+    """Yield suggestions to tolerate the taints that exclude devices: each taint alone, then all together."""
     ask, asked = subject.ask(cause.asked), cause.asked
     taints = DeviceCensus(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
     if not taints:
@@ -253,7 +262,7 @@ def _tolerating(subject: WaitingPod, asked: RequestedDevices, taints: list[Devic
 
 
 def toleration(taint: DeviceTaint | Taint) -> Tree:
-    """What tolerates exactly this taint."""
+    """Return the toleration for exactly this taint."""
     tree: Tree = {"key": taint.key, "effect": taint.effect}
     return tree | ({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"})
 
@@ -264,7 +273,7 @@ def toleration(taint: DeviceTaint | Taint) -> Tree:
 def constraint(
     subject: WaitingPod, cause: ConstraintUnmet | ConstraintAttribute | ConstraintOfAll
 ) -> Iterator[Suggestion]:
-    """The right attribute, or no constraint on it."""
+    """Yield suggestions to correct the attribute of a constraint, or to remove the constraint."""
     attribute = "" if isinstance(cause, ConstraintOfAll) else cause.attribute
     similar = cause.similar if isinstance(cause, ConstraintAttribute) else ""
     where = claim_named(cause.claim, "" if isinstance(cause, ConstraintOfAll) else cause.template)
@@ -287,6 +296,7 @@ def constraint(
 
 
 def _without(spec: Tree, attribute: str) -> None:
+    """Remove the constraints on an attribute from a claim spec, in place."""
     kept = [
         one
         for one in spec["devices"].get("constraints", ())
@@ -296,7 +306,7 @@ def _without(spec: Tree, attribute: str) -> None:
 
 
 def other_pod(subject: WaitingPod, cause: RequestsConflict | NoCombination) -> Iterator[Suggestion]:
-    """One of several claims that compete left to another pod."""
+    """Yield the suggestion to move one of several competing claims to another pod."""
     if not cause.spare_claim:
         return
 

@@ -1,7 +1,7 @@
-"""Selectors that are rewritten: with another name, another value, or a guard. Text in, text out.
+"""Rewriting of selectors: another name, another value, or a guard. Text in, text out.
 
-A rewritten selector is only a guess; whether it helps is found out by trying it. Left out: expressions whose names or
-values are computed.
+A rewritten selector is only a guess; trying it shows whether it helps. Left out: expressions with computed names or
+values.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dray.inspect.hardware import Published, alike
 from dray.inspect.selectors import value_at
 
 _LITERALS = ("STRING", "NUM_INT", "NUM_FLOAT", "NUM_UINT", "true", "false")
-_VALUES = 6  # that are tried for one literal
+_VALUES = 6  # values tried for one literal
 
 
 def renamed(expression: str, old: Place, new: Place) -> str:
-    """The expression with another name for an attribute; as it was, where the name is not written plainly."""
+    """Return the expression with an attribute renamed; unchanged if the name is not written literally."""
     before, domain, name = old.kind, re.escape(old.domain), re.escape(old.name)
     dotted = re.compile(rf"device\.{before}\[([\"']){domain}\1\](\.\??){name}\b")
     indexed = re.compile(rf"device\.{before}\[([\"']){domain}\1\](\[\??)([\"']){name}\3\]")
@@ -29,12 +29,15 @@ def renamed(expression: str, old: Place, new: Place) -> str:
 
 
 def guarded(expression: str, place: Place) -> str:
-    """The expression for devices that have an attribute; the others do not match."""
+    """Return the expression with a guard, so that devices without the attribute do not match instead of failing."""
     return f'has(device.{place.kind}["{place.domain}"].{place.name}) && ({expression})'
 
 
 def revalued(expression: str, devices: Sequence[Published]) -> Iterator[tuple[str, str, str]]:
-    """The expression with one literal replaced by what devices have there: the whole, the old part, the new part."""
+    """Yield the expression with one literal replaced by a value that devices have.
+
+    Each item is the new expression, the old part and the new part.
+    """
     for part in conjuncts(expression):
         used = accesses(part)
         if len(used) != 1:
@@ -46,7 +49,7 @@ def revalued(expression: str, devices: Sequence[Published]) -> Iterator[tuple[st
 
 
 def redriven(expression: str, drivers: Sequence[str]) -> Iterator[str]:
-    """The expression with the name of a driver that is alike in place of one that does not exist."""
+    """Yield the expression with a driver name that does not exist replaced by a similar existing driver."""
     for token in tokenize(expression)[0]:
         if token.kind == "STRING":
             old = token.text[1:-1]
@@ -56,7 +59,7 @@ def redriven(expression: str, drivers: Sequence[str]) -> Iterator[str]:
 
 
 def _is_slip(name: str, other: str) -> bool:
-    """Whether two names are alike without the labels that both end with, which say nothing about that."""
+    """Whether two names are similar, ignoring the domain labels that both end with."""
     mine, its = name.split("."), other.split(".")
     while len(mine) > 1 and len(its) > 1 and mine[-1] == its[-1]:
         mine, its = mine[:-1], its[:-1]
@@ -64,6 +67,7 @@ def _is_slip(name: str, other: str) -> bool:
 
 
 def _with_values(part: str, place: Place, values: Sequence[str]) -> Iterator[str]:
+    """Yield a part of an expression with one of its literals replaced by each likely value."""
     for token in tokenize(part)[0]:
         if token.kind not in _LITERALS or token.text[1:-1] in (place.domain, place.name):
             continue
@@ -74,7 +78,7 @@ def _with_values(part: str, place: Place, values: Sequence[str]) -> Iterator[str
 
 
 def _likely(old: str, values: Sequence[str]) -> list[str]:
-    """What devices have, what is alike first, then what most of them have."""
+    """Return the values that devices have, the most similar value first, then the most common ones."""
     common = sorted(set(values), key=lambda value: (-values.count(value), value))
     first = alike(old, common)
     ordered = [first, *common] if first else common
@@ -82,4 +86,5 @@ def _likely(old: str, values: Sequence[str]) -> list[str]:
 
 
 def _put(text: str, offset: int, old: str, new: str) -> str:
+    """Return the text with `old` at an offset replaced by `new`."""
     return text[:offset] + new + text[offset + len(old) :]

@@ -1,8 +1,8 @@
-"""A pod that waits and how it, its claims and its templates can be changed.
+"""A waiting pod, and how it, its claims and its templates can be changed.
 
-Most of a pod and all of a claim's spec is immutable, so a change is a new object of the same name. A pod that a workload
-makes is changed there (`dray.inspect.suggesting.subject`); one that another controller owns is not changed at all, since its owner
-would make it again as it was. Pure.
+Most of a pod and all of a claim's spec are immutable, so a change means a new object of the same name. For a pod of a
+known workload, the workload's template is changed. Pods of other controllers are not changed, because the controller
+would create them again unchanged. No I/O.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAKERS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet)
 
 
 def maker_of(pod: Pod, snapshot: Snapshot) -> Maker | None:
-    """The workload in which the spec of a pod is written, if it is known and can be changed."""
+    """Return the workload whose template defines the spec of a pod, or None if unknown or not changeable."""
     found = _owner(pod, snapshot)
     if isinstance(found, ReplicaSet) and _controller(found) is not None:
         return _owner(found, snapshot)
@@ -51,6 +51,7 @@ def _controller(object_: Object) -> OwnerReference | None:
 
 
 def _owner(object_: Object, snapshot: Snapshot) -> Maker | None:
+    """Return the changeable workload that controls an object, or None."""
     reference = _controller(object_)
     if reference is None:
         return None
@@ -60,7 +61,7 @@ def _owner(object_: Object, snapshot: Snapshot) -> Maker | None:
 
 
 def with_template(maker: Maker, pod: Pod, edit: Callable[[Tree], None]) -> tuple[SuggestedChange, ...]:
-    """The change of the template, and the end of the pod where its workload would leave it as it is."""
+    """Return the changes of a workload's template, and the deletion of the pod if the workload would not replace it."""
     old: Tree = tree_of(maker)["spec"]["template"]["spec"]
     new: Tree = tree_of(maker)["spec"]["template"]["spec"]
     edit(new)
@@ -71,7 +72,7 @@ def with_template(maker: Maker, pod: Pod, edit: Callable[[Tree], None]) -> tuple
 
 
 def _difference(old: Tree, new: Tree) -> Tree:
-    """The merge patch that leads from one tree to another."""
+    """Return the merge patch that turns the old tree into the new one."""
     patch: Tree = dict.fromkeys(old.keys() - new.keys())
     for key, value in new.items():
         before = old.get(key)
@@ -83,12 +84,12 @@ def _difference(old: Tree, new: Tree) -> Tree:
     return patch
 
 
-_SIMULATED_PODS = 20_000  # of a cluster for which other pods are moved on trial
+_SIMULATED_PODS = 20_000  # largest cluster, in pods, for which moves are simulated
 SpecEdit = Callable[[Tree], None]
 
 
 class WaitingPod:
-    """A pod that waits, and why."""
+    """A waiting pod with the context needed to suggest changes."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, nodes: tuple[NodeVerdict, ...], meter: StepMeter | None) -> None:
         self.snapshot = snapshot
@@ -106,24 +107,28 @@ class WaitingPod:
 
     @property
     def label(self) -> str:
-        """Where the spec of the pod is written: in itself, or in a workload."""
+        """Object in which the pod's spec is defined: the pod itself or its workload, like `deployment NAME`."""
         maker = self._maker
         return f"{maker.kind.lower()} {maker.metadata.name}" if maker is not None else f"pod {self.name}"
 
     def named(self, pod: Pod) -> str:
-        """A pod by its name, with its namespace if that is another one."""
+        """Return `pod NAME`, with the namespace if it differs from that of the waiting pod."""
         meta = pod.metadata
         return f"pod {meta.name}" if meta.namespace == self.namespace else f"pod {meta.namespace}/{meta.name}"
 
     @cached_property
     def budgets(self) -> tuple[PodDisruptionBudget, ...] | None:
-        """The disruption budgets of the cluster; None for a user who may not read them."""
+        """Disruption budgets of the cluster; None if the user may not read them."""
         hidden = self.snapshot.unreadable | self.snapshot.partial
         return None if PodDisruptionBudget in hidden else self.snapshot.all(PodDisruptionBudget)
 
     @cached_property
     def simulated(self) -> Cluster | None:
-        """The cluster in a simulation in which the pod has come and waits; None where budgets are not known."""
+        """Simulated cluster in which the pod waits.
+
+        None if disruption budgets are unknown, if there are too many pods, or if the pod does not wait in the
+        simulation.
+        """
         if self.budgets is None or len(self.snapshot.all(Pod)) > _SIMULATED_PODS:
             return None
         cluster = Cluster((one for found in self.snapshot.objects.values() for one in found), gates=ALL_GATES)
@@ -133,7 +138,11 @@ class WaitingPod:
     # The pod
 
     def again(self, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """The pod made again with another spec, free of its node: by itself, or by the workload that makes it."""
+        """Return the changes that create the pod again with an edited spec and without a node, directly or by its
+        workload.
+
+        Empty if another controller owns the pod.
+        """
         if self._maker is not None:
             return with_template(self._maker, self.pod, edit)
         if is_controlled(self.pod):
@@ -151,7 +160,7 @@ class WaitingPod:
         return self.snapshot.get(ResourceClaim, name, self.namespace)
 
     def ask(self, asked: RequestedDevices | None) -> Ask | None:
-        """The request that a cause speaks of; None for one that the pod does not write itself."""
+        """Return the request that a cause names, or None if the claim does not exist or is for extended resources."""
         claim = self.claim(asked.claim) if asked is not None and asked.claim != IN_MEMORY else None
         return asks_of(claim, self.snapshot).get(asked.request) if asked is not None and claim else None
 
@@ -159,7 +168,7 @@ class WaitingPod:
         return [*asks_of(claim, self.snapshot).values()]
 
     def pending(self) -> Iterator[ResourceClaim]:
-        """The claims of the pod that have no devices, the one for its extended resources included."""
+        """Yield the pod's unallocated claims, including the claim for its extended resources."""
         for use in podclaims.uses_of(self.pod, self.group):
             claim = self.claim(use.claim) if use.claim else None
             if claim is not None and claim.status.allocation is None:
@@ -169,7 +178,11 @@ class WaitingPod:
             yield extended_resource_claim(self.pod, needs_of(self.pod, served))
 
     def claim_again(self, name: str, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """A claim that has no devices made again with another spec: itself, or its template and then the pod."""
+        """Return the changes that create an unallocated claim again with an edited spec, directly or by its template
+        and pod.
+
+        Empty if the claim does not exist, is allocated or belongs to another owner.
+        """
         claim = self.claim(name)
         if claim is None or claim.status.allocation is not None:
             return ()
@@ -184,6 +197,7 @@ class WaitingPod:
         return (replaced(template, lambda tree: edit(tree["spec"]["spec"])), *pod)
 
     def _template(self, claim: str) -> ResourceClaimTemplate | None:
+        """Return the template of one of the pod's generated claims, or None."""
         for entry in self.pod.spec.resourceClaims:
             if podclaims.use_of(self.pod, entry, self.group).claim == claim:
                 name = entry.resourceClaimTemplateName or ""
@@ -191,7 +205,7 @@ class WaitingPod:
         return None
 
     def request_again(self, asked: RequestedDevices, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """The claim of a request made again with an edit of that request, or of one of its alternatives."""
+        """Return the changes that create a claim again with an edit of one of its requests or alternatives."""
 
         def change(spec: Tree) -> None:
             for request in requests_in(spec, asked.request):
@@ -201,7 +215,7 @@ class WaitingPod:
 
 
 def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
-    """The request, or the alternative, of a claim's spec by the name that the allocator gives it."""
+    """Yield the request or alternative of a claim spec with this allocator name."""
     request, _, alternative = name.partition("/")
     for one in spec["devices"]["requests"]:
         if one["name"] == request:
@@ -210,7 +224,7 @@ def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
 
 
 def causes_in(cause: Cause) -> Iterator[Cause]:
-    """A cause, or those of its alternatives, the one with the fewest devices first: it needs the smallest change."""
+    """Yield the cause itself, or the causes of its alternatives, fewest needed devices first."""
     if isinstance(cause, AlternativesShort):
         yield from sorted((one.cause for one in cause.alternatives), key=_needed)
     else:
