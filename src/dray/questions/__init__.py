@@ -1,8 +1,9 @@
-"""Questions about a cluster, and typed answers: why does this wait, does that fit, how full is it, what if.
+"""Questions about a cluster with typed answers: why an object waits, whether pods fit, how full a cluster is, what
+if.
 
-Every question is a function of a `Snapshot`, or of the simulated `Cluster` that `cluster_of` makes of one. Nothing is
-asked of a server and nothing is changed; no event loop is needed. Names are imported when they are used first, since a
-command needs few of them. The page `docs/questions.md` has the questions with examples.
+Each question is a function of a `Snapshot`, or of the simulated `Cluster` that `cluster_of` creates from objects.
+Questions need no server and no event loop, and change nothing. Names are imported on first use, since a command needs
+only a few of them. See `docs/questions.md` for examples.
 """
 
 from typing import TYPE_CHECKING

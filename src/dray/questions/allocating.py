@@ -1,4 +1,4 @@
-"""Which devices the claims of manifests would get on one node, without a cluster."""
+"""Allocation of the claims in manifests on one node, without a cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NamespacedName = tuple[str, str]
 
 
 class UnclearManifests(ValueError):
-    """Manifests that do not say what is to be allocated, or where; the text says what is missing."""
+    """The manifests do not define what to allocate, or on which node. The message names what is missing."""
 
 
 class ClaimsAnswer(msgspec.Struct, frozen=True):
-    """What became of some claims: those of a pod (`NAMESPACE/NAME`), or all (`claims`)."""
+    """Allocation result for the claims of one pod (`id` is NAMESPACE/NAME), or for all claims (`id` is `claims`)."""
 
     id: str
     claims: tuple[ResourceClaim, ...]
@@ -32,9 +32,10 @@ class ClaimsAnswer(msgspec.Struct, frozen=True):
 def allocations(
     manifests: Snapshot, node: Node, gates: FeatureGates | None = None, steps: int | None = None
 ) -> Iterator[ClaimsAnswer]:
-    """Allocate the claims of each pod, one after the other; without pods, all claims together.
+    """Allocate the claims of each pod, one pod after the other; without pods, all claims together. Yields an answer
+    for each.
 
-    Each question may take so many steps. What is allocated already is not asked for. Raises UnclearManifests.
+    Each allocation may take `steps` steps. Claims that are already allocated are skipped. Raises UnclearManifests.
     """
     features = Features.from_gates((gates or FeatureGates()).enabled)
     taken = taken_by_all(manifests.all(ResourceClaim))
@@ -47,7 +48,7 @@ def allocations(
 
 
 def node_of(manifests: Snapshot, name: str | None) -> Node:
-    """The node of this name, or the only one. Raises UnclearManifests."""
+    """Return the node of this name, or the only node if `name` is None. Raises UnclearManifests."""
     nodes = {node.metadata.name: node for node in manifests.all(Node)}
     if name is None:
         if len(nodes) != 1:
@@ -59,11 +60,11 @@ def node_of(manifests: Snapshot, name: str | None) -> Node:
         return nodes[name]
     if nodes:
         raise UnclearManifests(f"there is no node {name}; the manifests have {', '.join(nodes)}")
-    return Node(metadata=ObjectMeta(name=name))  # no node is described, so this one has no labels
+    return Node(metadata=ObjectMeta(name=name))  # the manifests describe no node, so this node has no labels
 
 
 def _asked(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
-    """The claims of each pod; without pods, all claims together."""
+    """Yield the unallocated claims of each pod; without pods, all unallocated claims together."""
     pods = manifests.all(Pod)
     allocated = {_key(claim) for claim in manifests.all(ResourceClaim) if claim.status.allocation is not None}
     if not pods:
@@ -82,6 +83,9 @@ def _asked(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
 
 
 def _claims_of(pod: Pod, manifests: Snapshot) -> Iterable[ResourceClaim]:
+    """Yield the claims of a pod, generating those from templates. Raises UnclearManifests if a claim or template is
+    missing.
+    """
     namespace = pod.metadata.namespace
     for entry in pod.spec.resourceClaims:
         if entry.resourceClaimName:

@@ -1,6 +1,7 @@
-"""Defragmentation: which pods have to move so that a claim fits, or the largest claim that can fit at all.
+"""Defragmentation: which pods must move so that other pods fit, and the largest claim that moves make possible.
 
-The answer is a plan of moves, each verified in the simulation; nothing is changed. Left out: the search (`dray.sim.moving`).
+The answer is a plan of moves, verified in the simulation; nothing is changed. Left out: the search
+(`dray.sim.moving`).
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from dray.sim.demands import PodBatch, claim_for_devices, demand_of
 from dray.sim.moving import MOST_MOVES, MovePlan, MovePlanner
 from dray.sim.what_if import bring, is_placed
 
-_TRIES = 5000  # for one question
+_TRIES = 5000  # limit of tries for one question
 
 
 class Defragmentation(msgspec.Struct, frozen=True):
-    """The smallest plan after which pods fit.
+    """Smallest plan of moves after which pods fit.
 
-    Without a plan there is none with as many moves as were allowed, and `complete` says whether that is certain. `device_class`
-    and `devices` are set where the question was about the largest claim: so many devices of the class fit on one node after the
-    moves, and `devices_now` without any.
+    If `plan` is None, no plan with the allowed number of moves was found; `complete` says whether none exists.
+    `device_class`
+    and `devices` are set by `largest_claims`: after the moves, a claim for this many devices of the class fits on one
+    node, and
+    `devices_now` without moves.
     """
 
     plan: MovePlan | None
@@ -37,7 +40,7 @@ class Defragmentation(msgspec.Struct, frozen=True):
 
     @property
     def fits(self) -> bool:
-        """Whether the pods fit, with moves or without; where the largest claim is asked for, always."""
+        """Whether the pods fit, with or without moves. Always true for results of `largest_claims`."""
         return self.plan is not None or bool(self.device_class)
 
 
@@ -49,7 +52,9 @@ def defragment(
     most: int = MOST_MOVES,
     tries: int = _TRIES,
 ) -> Defragmentation:
-    """The smallest set of moves after which the pods of a manifest fit. Raises ChangeError."""
+    """Find the smallest set of moves after which the pods of a manifest fit. Raises ChangeError for an invalid
+    `supposed` change.
+    """
     with cluster.fork() as trial:
         for change in supposed:
             suppose(trial, change)
@@ -64,7 +69,10 @@ def largest_claims(
     most: int = MOST_MOVES,
     tries: int = _TRIES,
 ) -> list[Defragmentation]:
-    """For a class, or for each, the largest claim on one node that moves make possible. Raises ChangeError."""
+    """Find for one class, or for every class, the largest claim on one node that moves make possible.
+
+    Raises ChangeError for an invalid `supposed` change.
+    """
     with cluster.fork() as trial:
         for change in supposed:
             suppose(trial, change)
@@ -73,6 +81,7 @@ def largest_claims(
 
 
 def _planned(cluster: Cluster, demand: PodBatch, most: int, tries: int) -> Defragmentation:
+    """Plan moves for the pods of a manifest in a fork of the cluster."""
     with cluster.fork() as trial:
         trial.add(*demand.shared)
         bring(trial, demand)
@@ -84,7 +93,7 @@ def _planned(cluster: Cluster, demand: PodBatch, most: int, tries: int) -> Defra
 
 
 def _largest(cluster: Cluster, device_class: str, most: int, tries: int) -> Defragmentation:
-    """Ask for one device more, as long as a plan is found."""
+    """Increase the number of devices as long as a plan is found. Returns the last plan."""
     now, best, complete = 0, Defragmentation(None, True, device_class), True
     for devices in range(1, MOST_DEVICES + 1):
         found = _planned(cluster, _claiming(device_class, devices), most, tries)
@@ -97,13 +106,14 @@ def _largest(cluster: Cluster, device_class: str, most: int, tries: int) -> Defr
 
 
 def _claiming(device_class: str, devices: int) -> PodBatch:
+    """Return a batch with one claim for this many devices of a class."""
     claim = claim_for_devices(device_class, devices)
     meta = msgspec.structs.replace(claim.metadata, name=f"{devices}-devices")
     return demand_of([msgspec.structs.replace(claim, metadata=meta)], "default")
 
 
 def defragmentation_tree(answer: Defragmentation) -> Tree:
-    """An answer for `-o json`."""
+    """Convert an answer to JSON data for `-o json`."""
     plan = answer.plan
     tree: Tree = {"fits": answer.fits, "complete": answer.complete}
     if plan is not None:

@@ -1,7 +1,7 @@
-"""Devices as lines of a table, with partitions below what they are partitions of, and shares below their device.
+"""Devices as lines of a table: partitions below their counter set, and shares below their device.
 
-What partitions draw on is a counter set, which stands for one piece of hardware: it gets a line of its own, which tells how
-much of it is in use and what still fits. Left out: colours, and devices that are whole, which are lines as they are.
+Partitions draw on a counter set, which represents one piece of hardware. The counter set has a line of its own with
+its utilisation and the partitions that still fit. Left out: colours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FITTING_NAMED = 3
 
 
 class DeviceLine(NamedTuple):
-    """A device, a counter set (`used` is how much of it), or a share. `fits` tells how large a claim still fits."""
+    """Line for a device, a counter set (`used` is its utilised fraction), or a share. `fits` tells what still fits."""
 
     name: str
     row: DeviceRow
@@ -29,7 +29,7 @@ class DeviceLine(NamedTuple):
 
 
 def lines(rows: Sequence[DeviceRow]) -> Iterator[DeviceLine]:
-    """All devices in order; a counter set comes where its first partition does."""
+    """Yield lines for all devices in order. A counter set comes before its first partition."""
     by_set: dict[tuple[str, str, str], list[DeviceRow]] = {}
     for row in rows:
         by_set.setdefault((row.driver, row.pool, _set_of(row)), []).append(row)
@@ -44,14 +44,15 @@ def lines(rows: Sequence[DeviceRow]) -> Iterator[DeviceLine]:
 
 
 def _set_of(row: DeviceRow) -> str:
-    """The counter set below which a device stands: the first that it draws on."""
+    """Return the first counter set that a device draws on; empty if there is none."""
     return row.partial.counters[0].counter_set if row.partial.counters else ""
 
 
 def _counter_set(name: str, members: Sequence[DeviceRow]) -> DeviceLine:
+    """Return the line of a counter set, with its mean utilisation and the free partitions that still fit."""
     counters = {(one.counter_set, one.counter): one for row in members for one in row.partial.counters}
     own = [one for (set_, _), one in counters.items() if set_ == name]
-    used = sum(_used(one) for one in own) / len(own)  # a slice that is gone does not fill the others
+    used = sum(_used(one) for one in own) / len(own)  # mean over all counters
     fitting = sorted((row for row in members if row.state == "free"), key=_weight, reverse=True)
     sizes = list(dict.fromkeys(_weight(row) for row in fitting))
     named = [next(row.device for row in fitting if _weight(row) == size) for size in sizes[:_FITTING_NAMED]]
@@ -59,7 +60,7 @@ def _counter_set(name: str, members: Sequence[DeviceRow]) -> DeviceLine:
 
 
 def _device(row: DeviceRow, branch: str) -> Iterator[DeviceLine]:
-    """The device, and below it what claims have of it."""
+    """Yield the line of a device, followed by lines for the shares that claims hold."""
     shares, is_shareable = row.partial.shares, bool(row.partial.left)
     fits = _amounts(row.partial.fits) or "nothing" if is_shareable and row.state in ("free", "shared") else ""
     claim = f"{len(shares)} shares" if len(shares) > 1 else row.claim
@@ -74,12 +75,13 @@ def _amounts(amounts: dict[str, str]) -> str:
 
 
 def _used(counter: CounterRow) -> float:
+    """Return the used fraction of a counter."""
     total = _number(counter.total)
     return 1 - _number(counter.left) / total if total else 0.0
 
 
 def _weight(row: DeviceRow) -> float:
-    """How much of its counters a partition would take."""
+    """Return the total fraction of its counters that a partition would use."""
     return sum(_number(one.drawn) / (_number(one.total) or 1) for one in row.partial.counters)
 
 

@@ -1,4 +1,4 @@
-"""Why something waits, whatever kind it is of, and what would help."""
+"""Why an object of any supported kind waits, and what would help."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WORKLOAD_KINDS: dict[str, type[Any]] = {one.__name__.lower(): one for one in WOR
 def explain(
     snapshot: Snapshot, kind: str, name: str, namespace: str = "default", allowance: Allowance | None = None
 ) -> WaitExplanation:
-    """Why an object waits, or that it does not. Raises NotThere.
+    """Explain why an object waits, or that it does not. Raises NotThere if the object does not exist.
 
-    `kind` is pod, claim, podgroup, request (for pool status), or that of a workload (deployment, job, …), in small letters.
+    `kind` is pod, claim, podgroup, request (for pool status), or a workload kind (deployment, job, …), in lower case.
     """
     match kind:
         case "request":

@@ -1,4 +1,4 @@
-"""Objects out of text: manifests that are asked about, and recordings that stand for a cluster. Left out: files."""
+"""Objects read from text: manifests, and recordings of a cluster. Left out: reading files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.recordings.history import history_from_bytes
 
 
 def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:
-    """The objects of a manifest, those of a List one by one. Raises ManifestError."""
+    """Return the objects of a YAML manifest, with the items of a List one by one. Raises ManifestError."""
     try:
         documents = [one for one in yaml_documents(text) if one is not None]
     except YamlError as error:
@@ -22,11 +22,12 @@ def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:
 
 
 def recorded(content: bytes) -> Snapshot:
-    """The cluster of a recording; of one that was followed, as it was last. Raises RecordingError."""
+    """Return the last state of a recorded cluster as a snapshot. Raises RecordingError."""
     return Snapshot.of(*history_from_bytes(content).final_objects())
 
 
 def _listed(document: Any) -> list[Tree]:
+    """Return the items of a List, or the document itself. Raises ManifestError if one of them is not a mapping."""
     items = document.get("items") if isinstance(document, dict) else None
     found = items if isinstance(items, list) else [document]
     if not all(isinstance(one, dict) for one in found):

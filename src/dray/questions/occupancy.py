@@ -1,7 +1,7 @@
-"""What is in use, as rows: devices, pools, claims and groups, for tables and programs alike.
+"""Utilisation as rows: devices, pools, nodes, claims and groups, for tables and JSON.
 
-Pools are counted as for ResourcePoolStatusRequests, whether a user may read claims or has to ask for the numbers; but
-a user who may not read DeviceTaintRules does not see their taints. Left out: drawing (`dray.cli.top`).
+Pools are counted like ResourcePoolStatusRequests, whether the user can read claims or must request the numbers. A
+user who cannot read DeviceTaintRules does not see the taints they add. Left out: drawing (`dray.cli.top`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dray.questions.pod_groups import GroupRow, group_rows
 
 
 def taints_told(snapshot: Snapshot, id_: DeviceId, device: Device) -> tuple[str, ...]:
-    """The taints that keep new pods away from a device, each with the rules that add it."""
+    """Return the taints that exclude new pods from a device, as text with the rules that add them."""
     rules = snapshot.pools.rules_for(id_) if device.taints else []
     told = []
     for taint in device.taints:
@@ -40,7 +40,7 @@ def taints_told(snapshot: Snapshot, id_: DeviceId, device: Device) -> tuple[str,
 
 
 def counted(whys: Sequence[str], phrase: CausePhrase) -> str:
-    """How many devices have something, and what, each once: `2 tainted: fan:NoSchedule`."""
+    """Return a count of devices with the distinct reasons, like `2 tainted: fan:NoSchedule`."""
     names = "; ".join(dict.fromkeys(why for why in whys if why))
     return say(phrase, count=len(whys), names=f": {names}" if names else "")
 
@@ -58,7 +58,7 @@ _STATES = {
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """The devices of one pool, counted by their state."""
+    """Devices of one pool, counted by state."""
 
     driver: str
     pool: str
@@ -71,15 +71,16 @@ class PoolRow(msgspec.Struct, frozen=True):
     generation: int
     problem: str
     unhealthy: int = 0
-    why: tuple[str, ...] = ()  # what keeps devices from use, where the pool itself can be used
+    why: tuple[str, ...] = ()  # reasons why devices of a usable pool are unavailable
 
     @property
     def utilisation(self) -> float:
+        """Fraction of the devices that is allocated."""
         return self.allocated / self.total if self.total else 0.0
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """The devices of one driver on one node; without a node, those that several nodes can reach."""
+    """Devices of one driver on one node, counted by state. `node` is empty for devices that several nodes can reach."""
 
     node: str
     driver: str
@@ -93,11 +94,12 @@ class NodeRow(msgspec.Struct, frozen=True):
 
     @property
     def utilisation(self) -> float:
+        """Fraction of the devices that is allocated."""
         return self.allocated / self.total if self.total else 0.0
 
 
 class DeviceRow(msgspec.Struct, frozen=True):
-    """One device: its state, who holds it, and what is wrong with it."""
+    """A device with its state, its holder and its problems."""
 
     driver: str
     pool: str
@@ -109,19 +111,19 @@ class DeviceRow(msgspec.Struct, frozen=True):
     attributes: dict[str, str]
     capacity: dict[str, str]
     partial: PartialUse = WHOLE
-    taints: tuple[str, ...] = ()  # those that keep new pods away, with the rules that add them
-    unhealthy: str | None = None  # what its driver says, where it says that the device is not healthy
+    taints: tuple[str, ...] = ()  # taints that exclude new pods, with the rules that add them
+    unhealthy: str | None = None  # the driver's message if the device is unhealthy, otherwise None
 
     @property
     def problem(self) -> str:
-        """All that is wrong with it, in words."""
+        """All problems of the device as text: taints and health."""
         why = f": {self.unhealthy}" if self.unhealthy else ""
         health = (say(CausePhrase.UNHEALTHY, why=why),) if self.unhealthy is not None else ()
         return "; ".join((*self.taints, *health))
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
-    """One claim: what it wants, its devices, and who uses it."""
+    """A claim with its requests, devices and users."""
 
     namespace: str
     name: str
@@ -137,9 +139,9 @@ UsageRow = PoolRow | NodeRow | DeviceRow | ClaimRow | GroupRow
 
 
 def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "") -> Sequence[UsageRow]:
-    """The rows of devices, pools, nodes or claims, of one driver or all; or of PodGroups.
+    """Return the rows for `what`: pools, nodes, claims, groups (PodGroups), or devices for any other value.
 
-    Claims and groups are those of one namespace or of all.
+    `driver` and `namespace` limit the rows; empty means all.
     """
     match what:
         case "pools":
@@ -155,7 +157,7 @@ def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "
 
 
 def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
-    """Pools, counted from slices and claims."""
+    """Return a row for each pool, counted from slices and claims."""
     by_device = _by_pool(device_rows(snapshot, driver))
     rows = []
     for name, use in snapshot.uses.items():
@@ -188,7 +190,7 @@ def _by_pool(rows: Iterable[DeviceRow]) -> dict[PoolName, list[DeviceRow]]:
 
 
 def _why(devices: Sequence[DeviceRow]) -> tuple[str, ...]:
-    """What keeps some devices from use, in words."""
+    """Return texts about why devices are unavailable: tainted, unhealthy or blocked."""
     found = (
         (CausePhrase.COUNT_TAINTED, ["; ".join(row.taints) for row in devices if row.taints]),
         (CausePhrase.COUNT_UNHEALTHY, [row.unhealthy for row in devices if row.unhealthy is not None]),
@@ -198,7 +200,7 @@ def _why(devices: Sequence[DeviceRow]) -> tuple[str, ...]:
 
 
 def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
-    """The devices of every node, one row for each driver."""
+    """Return a row for each node and driver, counted from devices."""
     groups: dict[tuple[str, str], list[DeviceRow]] = {}
     for row in device_rows(snapshot, driver):
         groups.setdefault((row.node, row.driver), []).append(row)
@@ -220,7 +222,7 @@ def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
 
 
 def answered_rows(requests: Iterable[ResourcePoolStatusRequest]) -> list[PoolRow]:
-    """Pools, as the controller counted them."""
+    """Return a row for each pool in the status of these ResourcePoolStatusRequests."""
     return [_answered(pool) for request in requests for pool in (request.status.pools if request.status else ())]
 
 
@@ -241,12 +243,12 @@ def _answered(pool: PoolStatus) -> PoolRow:
 
 
 def _unknown(unavailable: int) -> tuple[str, ...]:
-    """The answer of the controller does not say why devices cannot be had."""
+    """Return the text that devices are unavailable for an unknown reason; empty if none are unavailable."""
     return (say(CausePhrase.COUNT_UNAVAILABLE, count=unavailable),) if unavailable else ()
 
 
 def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
-    """Every published device, and who has it."""
+    """Return a row for each published device, with the claim that holds it."""
     rows: dict[DeviceId, DeviceRow] = {}
     for one in Hardware(snapshot.pools).devices:
         if driver not in ("", one.id.driver):
@@ -269,7 +271,7 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
 
 
 def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> list[ClaimRow]:
-    """Claims with what they want and have."""
+    """Return a row for each claim, sorted by namespace and name."""
     nodes = {one.id: one.node for one in Hardware(snapshot.pools).devices}
     rows = []
     for claim in snapshot.all(ResourceClaim):
@@ -297,6 +299,7 @@ def _devices(claim: ResourceClaim) -> list[DeviceId]:
 
 
 def _state(claim: ResourceClaim) -> str:
+    """Return the state of a claim as kubectl shows it, such as `allocated,reserved`."""
     marks = ["deleted"] if claim.metadata.deletionTimestamp is not None else []
     marks += ["allocated"] if claim.status.allocation is not None else []
     marks += ["reserved"] if claim.status.reservedFor else []
@@ -304,7 +307,7 @@ def _state(claim: ResourceClaim) -> str:
 
 
 def _wants(claim: ResourceClaim) -> str:
-    """`2 gpu`, or `1 big | 2 small` where there are alternatives."""
+    """Return the requests of a claim as text: `2 gpu`, or `1 big | 2 small` with alternatives."""
     requests: dict[str, list[str]] = {}
     for name, ask in asks_of(claim, Snapshot()).items():
         number = "all" if ask.spec.allocationMode == "All" else str(max(ask.spec.count, 1))

@@ -1,6 +1,6 @@
-"""Devices that are in use in part: who has which share, what is left of counters and capacity, and how much still fits.
+"""Partly used devices: who holds which share, what is left of counters and capacity, and how much still fits.
 
-Pure. Left out: devices that are whole or free (`occupancy`), and drawing.
+No I/O. Left out: devices that are wholly used or free (`occupancy`), and drawing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.api.types.resource import Device, ResourceClaim
 
 
 class ShareRow(msgspec.Struct, frozen=True):
-    """What a claim has of a device that several may use."""
+    """A claim's share of a device that several claims may use."""
 
     claim: str
     used_by: tuple[str, ...]
@@ -25,7 +25,7 @@ class ShareRow(msgspec.Struct, frozen=True):
 
 
 class CounterRow(msgspec.Struct, frozen=True):
-    """What a device draws from a counter, or would draw, and what is left of all that there is."""
+    """A device's use of a counter: the amount it draws when allocated, the amount left, and the total."""
 
     counter_set: str
     counter: str
@@ -35,23 +35,24 @@ class CounterRow(msgspec.Struct, frozen=True):
 
 
 class PartialUse(msgspec.Struct, frozen=True):
-    """`left` is what nobody has of each capacity, `fits` the most that one more claim can have of it.
+    """Partial use of a device. `left` is the unused amount of each capacity, `fits` the most that one more claim can
+    get.
 
-    Nothing fits where one capacity is used up; counters may forbid what would fit.
+    `fits` is empty if any capacity is used up. Exhausted counters may prevent use even if `fits` is not empty.
     """
 
     shares: tuple[ShareRow, ...] = ()
     left: dict[str, str] = {}
     fits: dict[str, str] = {}
     counters: tuple[CounterRow, ...] = ()
-    blocked: bool = False  # too little is left of its counters
+    blocked: bool = False  # whether its counters have too little left
 
 
 WHOLE = PartialUse()
 
 
 def partial_use(use: PoolUse, device: Device) -> PartialUse:
-    """How a device of a pool is used."""
+    """Return how a device of a pool is used."""
     if not device.consumesCounters and not device.allowMultipleAllocations:
         return WHOLE
     left: dict[str, Quantity] = {}
@@ -71,6 +72,7 @@ def partial_use(use: PoolUse, device: Device) -> PartialUse:
 
 
 def _counters(use: PoolUse, device: Device) -> Iterable[CounterRow]:
+    """Yield a row for each counter that a device draws on."""
     for drawn in device.consumesCounters:
         for name, counter in drawn.counters.items():
             left, total = (str(of.left(drawn.counterSet, name)) for of in (use.left, use.total))
@@ -82,11 +84,12 @@ def _share(claim: ResourceClaim, share: Share) -> ShareRow:
 
 
 def consumers(claim: ResourceClaim) -> tuple[str, ...]:
-    """Who uses a claim, as `pod/name`."""
+    """Return the users of a claim, like `pod/NAME`."""
     return tuple(f"{r.resource.removesuffix('s')}/{r.name}" for r in claim.status.reservedFor)
 
 
 def _fitting(device: Device, left: dict[str, Quantity]) -> dict[str, str]:
+    """Return the most that one more claim can get of each capacity; empty if any capacity is used up."""
     found = {name: largest_within(device.capacity[name], much) for name, much in left.items()}
     if any(most.sign <= 0 for most in found.values()):
         return {}

@@ -1,4 +1,4 @@
-"""Which nodes to add so that waiting pods fit, and which to remove."""
+"""Which nodes to add so that waiting pods fit, and which nodes to remove."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.sim.cluster import Cluster
 
 
 class NodePlan(NamedTuple):
-    """Nodes that should come, or else nodes that may go."""
+    """Nodes to add (`up`), or nodes to remove (`down`). At most one of both is not empty."""
 
     up: ScaleUpPlan
     down: ScaleDown
@@ -23,6 +23,6 @@ class NodePlan(NamedTuple):
 def plan(
     cluster: Cluster, groups: NodeGroups, daemon_sets: Iterable[DaemonSet] = (), seconds: float = planner.SECONDS
 ) -> NodePlan:
-    """Plan for the pods that wait. Nothing goes while something has to come. The search may take so many seconds."""
+    """Plan nodes for the waiting pods. Removes nodes only if none must be added. The search is limited to `seconds`."""
     up = planner.plan(cluster, groups, daemon_sets=daemon_sets, seconds=seconds)
     return NodePlan(up, ScaleDown() if up.nodes else scale_down(cluster, groups))

@@ -1,4 +1,4 @@
-"""How PodGroups fare, as rows: whether their pods have nodes, in which topology domain, and what they wait for."""
+"""State of PodGroups as rows: whether their pods have nodes, in which topology domain, and what they wait for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """One PodGroup.
+    """State of one PodGroup.
 
-    `state` is `placed` if as many pods as the group needs have nodes, `partly placed` if further pods wait, otherwise
-    `waiting`, or `empty` without pods. `wants` is how many pods need nodes at once. `domain` is the value of the label
-    `topology` on the nodes that the pods have; `waits_for` is what the scheduler says.
+    `state` is `placed` if all pods have nodes, `partly placed` if enough but not all pods have nodes, `empty` without
+    pods, and
+    otherwise `waiting`. `wants` is the number of pods that must be placed together. `domain` is the value of the node
+    label
+    `topology` on the pods' nodes. `waits_for` is the scheduler's message.
     """
 
     namespace: str
@@ -38,7 +40,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 
 def group_rows(snapshot: Snapshot, namespace: str = "") -> list[GroupRow]:
-    """The groups of a namespace, or of all."""
+    """Return a row for each PodGroup of a namespace, or of all namespaces if empty, sorted by namespace and name."""
     members: dict[tuple[str, str], list[Pod]] = {}
     for pod in snapshot.all(Pod):
         if name := podclaims.group_name(pod):
@@ -53,7 +55,7 @@ def group_rows(snapshot: Snapshot, namespace: str = "") -> list[GroupRow]:
 
 
 def group_row(group: PodGroup, pods: Iterable[Pod], labels: Mapping[str, Mapping[str, str]]) -> GroupRow:
-    """How a group fares; `labels` are those of the nodes, as far as they are known."""
+    """Return the row of a group. `labels` maps known nodes to their labels."""
     alive = [pod for pod in pods if not podclaims.is_finished(pod)]
     placed = [pod for pod in alive if pod.spec.nodeName]
     gang = group.spec.schedulingPolicy.gang
@@ -89,12 +91,15 @@ def _state(pods: int, placed: int, wants: int) -> str:
 
 
 def _domain(topology: str, nodes: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the values of the topology label on these nodes, comma-separated."""
     values = {labels[node].get(topology, "") for node in nodes if node in labels} if topology else set[str]()
     return ", ".join(sorted(values - {""}))
 
 
 def _waits_for(group: PodGroup, alive: Sequence[Pod], state: str) -> str:
-    """What the scheduler says of the group, or, after its first placement, of a pod that waits."""
+    """Return the scheduler's message about a waiting group or, after its first placement, about a waiting pod; or
+    empty.
+    """
     if state not in ("waiting", "partly placed"):
         return ""
     said = next((one for one in group.status.conditions if one.type == INITIALLY_SCHEDULED), None)

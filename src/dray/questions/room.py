@@ -1,7 +1,8 @@
-"""What still fits: for each class, which devices are free, and how many can be allocated at the same time.
+"""Free devices of each class, and how many of them can be allocated at the same time.
 
-A device is free as `dray.api.availability` has it. Free partitions may exclude each other: then they are taken from the
-smallest up, which gives a number that surely fits, and perhaps not the largest. Left out: room for the pods themselves.
+A device counts as free as defined by `dray.api.availability`. Free partitions may exclude each other; they are then
+taken smallest first, which gives a number that certainly fits but may not be the largest. Left out: resources for the
+pods.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from dray.inspect.snapshot import Snapshot
 
 
 class ClassRoom(msgspec.Struct, frozen=True):
-    """What is left of a class.
+    """Free devices of a class.
 
-    `free` devices are held by nobody, of `shared` ones some is left, and `together` of both can be allocated at the same
-    time. `best` devices are the largest claim that fits, on `node`; `spread` counts nodes by what they have left. `exact`
-    is false where more could fit.
+    `free` devices are unallocated, and `shared` ones have capacity left; `together` of both can be allocated at the
+    same time.
+    The largest claim that fits has `best` devices, on `node`. `spread` lists pairs: a number of devices and the
+    number of nodes
+    that have this many left. `exact` is false if more might fit.
     """
 
     name: str
@@ -41,18 +44,20 @@ class ClassRoom(msgspec.Struct, frozen=True):
 
 
 def room_of(snapshot: Snapshot, meter: StepMeter | None = None) -> list[ClassRoom]:
-    """What is left of each class. Raises OutOfSteps where the meter says so."""
+    """Return the free devices of each class, sorted by name. Raises OutOfSteps if the meter's steps are used up."""
     hardware = Hardware(snapshot.pools, meter)
     return [_room(one, hardware, snapshot) for _, one in sorted(snapshot.classes.items())]
 
 
 def _room(class_: DeviceClass, hardware: Hardware, snapshot: Snapshot) -> ClassRoom:
+    """Return the free devices of one class."""
     selectors, lost = (
         expressions(class_.spec.selectors),
         [one for one in hardware.devices if _pool(one) in hardware.problems],
     )
     of_class = matching(hardware.usable, selectors, hardware.meter).passed
-    unusable = matching(lost, selectors, hardware.meter).passed  # what is wrong with them is nothing against the others
+    # selector errors on these devices do not affect the usable devices
+    unusable = matching(lost, selectors, hardware.meter).passed
     by_state: dict[DeviceState, list[Published]] = {}
     for one in of_class:
         by_state.setdefault(snapshot.uses[_pool(one)].state(one.device.name), []).append(one)
@@ -75,7 +80,7 @@ def _room(class_: DeviceClass, hardware: Hardware, snapshot: Snapshot) -> ClassR
 
 
 def _together(devices: Sequence[Published], snapshot: Snapshot) -> list[Published]:
-    """Devices that can all be allocated at the same time."""
+    """Return devices that can all be allocated at the same time."""
     pools: dict[PoolName, dict[str, Published]] = {}
     for one in devices:
         pools.setdefault(_pool(one), {})[one.device.name] = one

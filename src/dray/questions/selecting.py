@@ -1,7 +1,7 @@
-"""Which devices an expression selects, and for each of the others, which part of the expression it fails.
+"""Devices that an expression selects, and for each other device the part of the expression that excludes it.
 
-For an expression that somebody is still typing: it is evaluated on every device, within a number of steps. Left out: what the
-devices are (the caller brings how expressions see them), and advice (`selectors`).
+For expressions being typed: each is evaluated on every device, within a number of steps. Left out: creating device
+views (the caller provides them), and advice (`selectors`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dray.inspect.expressions import ExpressionPart, parts_of
 from dray.inspect.hardware import Hardware
 from dray.inspect.snapshot import Snapshot
 
-OF_CLASS = ExpressionPart("", 0, 0)  # stands for the class, which has no place in the expression
+OF_CLASS = ExpressionPart("", 0, 0)  # represents the class, which is not part of the expression
 
 
 class Failure(NamedTuple):
-    """Devices that fail at one part: where it is false, or (with an error) where it has no answer."""
+    """Devices excluded by one part: the part is false, or fails with `error`."""
 
     part: ExpressionPart
     error: str
@@ -30,7 +30,7 @@ class Failure(NamedTuple):
 
 
 class SelectedDevices(NamedTuple):
-    """What an expression selects. `problem` is what is wrong with the expression itself."""
+    """Result of a selection by device number. `problem` describes an invalid expression."""
 
     problem: str
     matched: list[int]
@@ -40,9 +40,11 @@ class SelectedDevices(NamedTuple):
 
 
 class MatchingDevices(NamedTuple):
-    """The devices of a cluster that an expression selects. `problem` is what is wrong with the expression itself.
+    """Devices of a cluster that an expression selects. `problem` describes an invalid expression.
 
-    `failed` are the others, by the part of the expression that is false for them or, with what is wrong, has no answer.
+    `failed` groups the other devices: the part of the expression that excludes them, its evaluation error (empty if
+    the part is
+    false), and the devices.
     """
 
     problem: str
@@ -52,7 +54,7 @@ class MatchingDevices(NamedTuple):
 
 
 def matching(snapshot: Snapshot, expression: str, of_class: str = "", steps: int | None = None) -> MatchingDevices:
-    """The devices of a class, or of all, that an expression selects; up to a number of steps."""
+    """Evaluate an expression on all devices of a class, or of the cluster without a class, within a number of steps."""
     class_ = snapshot.classes[of_class].spec.selectors if of_class else ()
     devices = Hardware(snapshot.pools).devices
     found = select([*enumerate(one.view for one in devices)], expression, expressions(class_), StepMeter(steps))
@@ -61,7 +63,7 @@ def matching(snapshot: Snapshot, expression: str, of_class: str = "", steps: int
 
 
 def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], meter: StepMeter) -> SelectedDevices:  # fmt: skip
-    """Ask about every device, by number, as far as the meter allows."""
+    """Evaluate class selectors and expression on numbered devices, as far as the meter allows."""
     refused = check_selector(expression) if expression.strip() else None
     if refused is not None:
         return SelectedDevices(f"{refused.reason}: {refused.detail}", [], [], 0, True)
@@ -84,7 +86,7 @@ def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class:
 
 
 class _Judge:
-    """The selectors of a class and the parts of an expression, compiled."""
+    """Compiled selectors of a class, and compiled parts of an expression."""
 
     def __init__(self, expression: str, of_class: Sequence[str]) -> None:
         self._class = [compile_selector(one) for one in of_class]
@@ -93,7 +95,9 @@ class _Judge:
         self.max_cost = self._whole.max_cost if self._whole is not None else 0
 
     def failed(self, view: DeviceView, meter: StepMeter) -> tuple[ExpressionPart, str] | None:
-        """Where a device fails; None where it matches."""
+        """Return the part that excludes a device and its error (empty if the part is false), or None if the device
+        matches.
+        """
         for selector in self._class:
             said = _said(selector, view, meter)
             if said is not True:
@@ -104,7 +108,9 @@ class _Judge:
         return None if said is True else self._blame(view, said, meter)
 
     def _blame(self, view: DeviceView, said: bool | str, meter: StepMeter) -> tuple[ExpressionPart, str]:
-        """The first part that says the same as the whole: a part that is false hides the failure of another one."""
+        """Return the first part with the same result as the whole expression, since a false part hides errors of
+        other parts.
+        """
         for part, selector in self._parts:
             if selector.error is None and _said(selector, view, meter) == said:
                 return part, "" if said is False else str(said)
@@ -112,7 +118,7 @@ class _Judge:
 
 
 def _said(selector: Selector, view: DeviceView, meter: StepMeter) -> bool | str:
-    """Yes, no, or why there is no answer."""
+    """Evaluate a selector. Returns true or false, or the text of an error."""
     if selector.error is not None:
         return str(selector.error)
     answer, steps = selector.judge(view)

@@ -1,7 +1,7 @@
-"""At which step each device of the cluster drops out, for every request of a pod that waits.
+"""The step at which each device of the cluster is excluded, for every request of a waiting pod.
 
-The steps are those of the allocator, in its order, but for the whole cluster instead of one node: published, class,
-selectors, tolerated, free, counters, constraint. Left out: why that is too few (`shortage`).
+The steps are those of the allocator in the same order, applied to the whole cluster instead of one node: published,
+class, selectors, tolerated, free, counters, constraint. Left out: why too few devices remain (`shortage`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONSTRAINT = "constraint"  # the last step; the others have the codes of `StepCo
 
 
 class FilterStep(NamedTuple):
-    """One condition: how many devices are left after it, and which it has cost."""
+    """One step: the number of devices left after it, and the devices dropped by it."""
 
     code: str
     left: int
@@ -37,7 +37,7 @@ class FilterStep(NamedTuple):
 
 
 class RequestSteps(NamedTuple):
-    """One alternative of a request of a claim."""
+    """Steps for one alternative of a claim's request."""
 
     claim: str
     request: str
@@ -48,14 +48,14 @@ class RequestSteps(NamedTuple):
 
 
 def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
-    """The claims of a pod that have no devices yet; none where something else is in the way of them."""
+    """Return the unallocated claims of a pod; empty if a claim is missing or unusable."""
     known, namespace = Knowledge(Sharing(), lambda _: True), pod.metadata.namespace
     found = claims_of(pod, snapshot.group_of(pod), lambda name: snapshot.get(ResourceClaim, name, namespace), known)
     return [*found.pending] if isinstance(found, PodClaims) else []
 
 
 def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMeter | None) -> list[RequestSteps]:
-    """The steps of every request. Raises OutOfSteps where the meter says so."""
+    """Return the steps of every request of the claims. Raises OutOfSteps if the meter's steps are used up."""
     hardware = Hardware(snapshot.pools, meter)
     found = []
     for claim in claims:
@@ -69,11 +69,14 @@ def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMet
 
 
 class _Steps:
+    """Computes the steps of one request."""
+
     def __init__(self, ask: Ask, hardware: Hardware, snapshot: Snapshot) -> None:
         self._ask, self._hardware, self._snapshot = ask, hardware, snapshot
         self._census = DeviceCensus(ask, hardware, snapshot.taken)
 
     def found(self, attribute: str) -> list[FilterStep]:
+        """Return all steps of the request. `attribute` is the constraint's attribute, empty without a constraint."""
         ask, census = self._ask, self._census
         usable = self._hardware.usable
         steps = [_step(StepCode.PUBLISHED, self._hardware.devices, usable)]
@@ -84,7 +87,8 @@ class _Steps:
             steps.append(_step(StepCode.SELECTOR, before, after, number=number, text=_words(expression)))
             before = after
         steps.append(_step(StepCode.TOLERATED, census.selected, census.tolerated))
-        free = census.tolerated if getattr(ask.spec, "adminAccess", None) else census.free  # it takes nothing
+        # admin access takes no devices
+        free = census.tolerated if getattr(ask.spec, "adminAccess", None) else census.free
         steps.append(_step(StepCode.FREE, census.tolerated, free))
         drawable = self._drawable(free)
         steps.append(_step(StepCode.COUNTERS, free, drawable))
@@ -93,7 +97,7 @@ class _Steps:
         return steps
 
     def _drawable(self, devices: Sequence[Published]) -> list[Published]:
-        """The devices whose counters suffice, each by itself."""
+        """Return the devices whose counters suffice, each considered on its own."""
         uses = self._snapshot.uses
         return [
             one
@@ -108,12 +112,12 @@ def _step(code: str, before: Sequence[Published], after: Sequence[Published], su
 
 
 def _words(expression: str) -> str:
-    """A selector in words, as far as it has some: `model = a100, memory ≥ 40Gi`."""
+    """Return a selector in readable form where possible, like `model = a100, memory ≥ 40Gi`."""
     return ", ".join(in_words(part) for part in conjuncts(expression))
 
 
 def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:
-    """The attribute on which the devices of a request must agree; empty where there is none."""
+    """Return the attribute that the devices of a request must share; empty without such a constraint."""
     main = ask.name.partition("/")[0]
     for one in claim.spec.devices.constraints:
         if one.matchAttribute and (not one.requests or main in one.requests or ask.name in one.requests):
@@ -122,7 +126,7 @@ def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:
 
 
 def _agreeing(devices: Sequence[Published], attribute: str, needed: int) -> list[Published]:
-    """The devices that share their value of an attribute with enough others of their node."""
+    """Return the devices that share their attribute value with enough other devices of their node."""
     if not attribute:
         return [*devices]
     domain, _, name = attribute.rpartition("/")

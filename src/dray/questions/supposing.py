@@ -1,6 +1,6 @@
-"""What if: would these pods fit, where, and how many more of them, after changes that are only supposed.
+"""What-if questions: would these pods fit, where, and how many copies of them, after assumed changes.
 
-The answer is what the scheduler would do. It is found in a trial, so the cluster stays as it is.
+The answer is what the scheduler would do. It is computed in a trial that leaves the cluster unchanged.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dray.sim.what_if import HowMany, PodOutcome, outcomes, place, preempting
 
 
 class DrainNode(msgspec.Struct, frozen=True, tag="drain"):
-    """A node is closed, and its pods come again."""
+    """Assume that a node is cordoned and its pods are recreated."""
 
     node: str
 
 
 class AddTaint(msgspec.Struct, frozen=True, tag="taint"):
-    """A taint (KEY[=VALUE]:NoSchedule) on a node, or on devices: DRIVER/POOL or DRIVER/POOL/DEVICE."""
+    """Assume a taint (KEY[=VALUE]:NoSchedule) on a node, or on devices given as DRIVER/POOL or DRIVER/POOL/DEVICE."""
 
     target: str
     taint: str
 
 
 class AddNodes(msgspec.Struct, frozen=True, tag="add-nodes"):
-    """More nodes like one that there is, each with devices and daemons of its own."""
+    """Assume more nodes like an existing one, each with its own devices and daemons."""
 
     like: str
     count: int = 1
@@ -44,11 +44,12 @@ SupposedChange = DrainNode | AddTaint | AddNodes
 
 
 class WhatIfAnswer(msgspec.Struct, frozen=True):
-    """What would become of pods.
+    """Outcome for pods after assumed changes.
 
-    `pods` are those of the manifest, `moved` those of drained nodes. `quotas` are namespaces whose quotas might refuse the
-    manifest, which nobody counted; None where nothing new is asked for. `preempted` are pods that would end, each with the pod that
-    takes its place.
+    `pods` are the pods of the manifest, `moved` those of drained nodes. `quotas` are namespaces with quotas that
+    might reject
+    the manifest, which are not checked; None without a manifest. `preempted` maps each preempted pod to its
+    preemptor.
     """
 
     pods: tuple[PodOutcome, ...] = ()
@@ -59,12 +60,12 @@ class WhatIfAnswer(msgspec.Struct, frozen=True):
 
     @property
     def fits(self) -> bool:
-        """Whether every pod found a place."""
+        """Whether every pod got a node."""
         return all(one.node for one in (*self.moved, *self.pods))
 
 
 def cluster_of(objects: Snapshot | Iterable[Wire], gates: FeatureGates | None = None) -> Cluster:
-    """A simulated cluster of these objects, in which the pods that wait have been tried."""
+    """Create a simulated cluster of these objects and try to place its waiting pods."""
     if isinstance(objects, Snapshot):
         objects = [one for found in objects.objects.values() for one in found]
     cluster = Cluster(objects, gates=gates)
@@ -73,7 +74,9 @@ def cluster_of(objects: Snapshot | Iterable[Wire], gates: FeatureGates | None = 
 
 
 def suppose(cluster: Cluster, change: SupposedChange) -> list[Pod]:
-    """Make a change. Returns the pods that have to move. Raises ChangeError."""
+    """Apply an assumed change to the cluster. Returns the pods that must move. Raises ChangeError if the change is
+    invalid.
+    """
     match change:
         case DrainNode(node):
             return changes.drain(cluster, node)
@@ -92,9 +95,10 @@ def what_if(
     at_most: int = 0,
     is_late: Callable[[], bool] = lambda: False,
 ) -> WhatIfAnswer:
-    """What would become of the pods of a manifest, and of those that changes move.
+    """Return the outcome for the pods of a manifest, and for pods moved by assumed changes.
 
-    With `at_most`, copies of the manifest are counted, too; counting ends, incomplete, when it is late. Raises ChangeError.
+    With `at_most`, also counts how many copies of the manifest fit; counting stops early when `is_late` returns true.
+    Raises ChangeError if a change is invalid.
     """
     with cluster.fork() as trial:
         with preempting(trial) as preempted_first:
@@ -112,29 +116,34 @@ def what_if(
 
 
 def fits(cluster: Cluster, demand: PodBatch, supposed: Iterable[SupposedChange] = ()) -> bool:
-    """Whether every pod of a manifest would get a node; `what_if` tells which, or why not. Raises ChangeError."""
+    """Whether every pod of a manifest would get a node after assumed changes. Raises ChangeError if a change is
+    invalid.
+    """
     return what_if(cluster, demand, supposed).fits
 
 
 def how_many(
     cluster: Cluster, demand: PodBatch, supposed: Iterable[SupposedChange] = (), *, at_most: int = 1000
 ) -> HowMany:
-    """How many copies of a manifest fit, and which pod ends that; counting ends at a limit. Raises ChangeError."""
+    """Count how many copies of a manifest fit, up to a limit, with the first pod that does not fit.
+
+    Raises ChangeError if a change is invalid.
+    """
     copies = what_if(cluster, demand, supposed, at_most=at_most).copies
     assert copies is not None  # it was asked for
     return copies
 
 
 def became_of(cluster: Cluster, pod: Pod) -> WhatIfAnswer:
-    """What has become of a pod that is in the cluster."""
+    """Return the outcome for a pod of the cluster."""
     return WhatIfAnswer(outcomes(cluster, [pod]), quotas=())
 
 
-# Answers as they are written
+# Answers as JSON
 
 
 def answer_tree(answer: WhatIfAnswer) -> Tree:
-    """An answer for `-o json` and the dashboard."""
+    """Convert an answer to JSON data for `-o json` and the dashboard."""
     tree: Tree = {
         "fits": answer.fits,
         "pods": [_outcome(one) for one in answer.pods],

@@ -1,8 +1,9 @@
 """Simulated clusters: in memory under virtual time (`Cluster`), and as API objects (`SimulatedNodes`).
 
-`Cluster` decides with the scheduler's own code and asks nobody. `SimulatedNodes` go through the API as real nodes would, so
-schedulers and controllers cannot tell the difference. Nothing is executed; `dray node` runs processes. Recordings, replays,
-autoscaling, the conformance kit for drivers and benchmarks are packages of their own.
+`Cluster` decides with the scheduler's own code and needs no server. `SimulatedNodes` use the API like real nodes, so
+schedulers and controllers cannot tell the difference. No processes are run; `dray node` does that. Recordings,
+replays,
+autoscaling, the conformance kit for drivers and benchmarks are separate packages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Changes that a question supposes: nodes drained, nodes added, nodes or devices tainted.
+"""Assumed changes to a simulated cluster: drained nodes, added nodes, tainted nodes or devices.
 
-Each works on a simulated cluster, in a trial that is taken back. Left out: evictions by the effect NoExecute.
+Each change is applied in a trial that is undone. Left out: evictions by the NoExecute effect.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EFFECTS = ("NoSchedule",)
 
 
 class ChangeError(ValueError):
-    """A change that cannot be supposed; says why."""
+    """A change that cannot be applied. The message says why."""
 
 
 def drain(cluster: Cluster, name: str) -> list[Pod]:
-    """Close a node and let its pods come again, except those of DaemonSets; the pods that have to move."""
+    """Cordon a node and recreate its pods, except those of DaemonSets. Returns the pods that must move."""
     node = _node(cluster, name)
     cluster.add(replace(node, spec=replace(node.spec, unschedulable=True)))
     moved = [unplaced(pod) for pod in cluster.pods_on(name) if not is_daemon(pod)]
@@ -38,7 +38,9 @@ def drain(cluster: Cluster, name: str) -> list[Pod]:
 
 
 def add_nodes(cluster: Cluster, count: int, like: str) -> list[str]:
-    """Add nodes like one that there is, each with its own devices and daemons, and without other pods."""
+    """Add nodes like an existing node, each with its own devices and daemons but without other pods. Returns their
+    names.
+    """
     node = _node(cluster, like)
     slices = [piece for piece in cluster.all(ResourceSlice) if piece.spec.nodeName == like]
     daemons = [pod for pod in cluster.pods_on(like) if is_daemon(pod)]
@@ -51,7 +53,10 @@ def add_nodes(cluster: Cluster, count: int, like: str) -> list[str]:
 
 
 def taint(cluster: Cluster, target: str, text: str) -> None:
-    """Taint a node, or devices (DRIVER/POOL or DRIVER/POOL/DEVICE), as KEY[=VALUE]:EFFECT."""
+    """Add a taint KEY[=VALUE]:NoSchedule to a node, or to devices given as DRIVER/POOL or DRIVER/POOL/DEVICE.
+
+    Raises ChangeError if the taint or the target is invalid.
+    """
     rest, _, effect = text.rpartition(":")
     key, _, value = rest.partition("=")
     if not key or effect not in EFFECTS:
@@ -80,6 +85,7 @@ def _taint_devices(cluster: Cluster, target: str, added: DeviceTaint) -> None:
 
 
 def _node(cluster: Cluster, name: str) -> Node:
+    """Return the node of this name. Raises ChangeError if it does not exist."""
     found = cluster.get(Node, name)
     if found is None:
         raise ChangeError(f"there is no node {name}")

@@ -1,7 +1,7 @@
-"""The claims of simulated pods: made from templates, allocated and reserved with a node, given back at the end.
+"""Claims of simulated pods: generated from templates, allocated and reserved with the node, released at the end.
 
-What the claim controller and the scheduler's binding would write is put into the picture at once. Left out: which devices
-a claim gets (`dray.scheduler`), and when all this happens (`cluster`).
+Applies at once what the claim controller and the scheduler's binding would write. Left out: which devices a claim
+gets (`dray.scheduler`), and when these steps happen (`cluster`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dray.core.reservations import reservation
 
 
 class SimulatedClaims:
-    """Keeps the claims of pods in a model of the cluster. `named` gives an object that is made here its uid."""
+    """Updates the claims of pods in a cluster model. `named` assigns a uid to each created object."""
 
     def __init__(self, model: ClusterModel, sharing: Sharing, named: Callable[[Any], Any]) -> None:
         self._model = model
@@ -34,7 +34,7 @@ class SimulatedClaims:
         self._named = named
 
     def made_for(self, pod: Pod) -> Pod:
-        """The pod with the claims that its templates make."""
+        """Generate the missing claims of a pod from templates. Returns the pod with their names in its status."""
         made = []
         group = self._group_with_claims(pod)
         for entry in pod.spec.resourceClaims:
@@ -51,7 +51,9 @@ class SimulatedClaims:
         )
 
     def _group_with_claims(self, pod: Pod) -> PodGroup | None:
-        """The group of a pod with the claims that its templates make."""
+        """Generate the missing claims of a pod's PodGroup from templates. Returns the updated PodGroup, or None
+        without a group.
+        """
         group = self._model.objects.group_of(pod)
         if group is None:
             return None
@@ -69,7 +71,7 @@ class SimulatedClaims:
         return group
 
     def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
-        """The name of the claim that the template of an entry makes; empty where there is none."""
+        """Generate the claim for an entry, if missing. Returns its name; empty if the template does not exist."""
         wanted = entry.resourceClaimTemplateName
         template = self._model.objects.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
         if template is None:
@@ -81,7 +83,7 @@ class SimulatedClaims:
 
     @staticmethod
     def _group_claim(entry: PodResourceClaim, group: PodGroup | None) -> str:
-        """The claim that was made for the entry of a group that a pod's entry stands for; empty where there is none."""
+        """Return the name of the PodGroup's generated claim that a pod's entry refers to; empty if there is none."""
         shared = podclaims.group_entry(entry, group)
         if shared is None or group is None:
             return ""
@@ -89,17 +91,19 @@ class SimulatedClaims:
         return next((one.resourceClaimName or "" for one in statuses if one.name == shared.name), "")
 
     def bound(self, promise: Promise) -> Pod:
-        """Write what a pod was promised into its claims; the pod with its node."""
+        """Write allocation and reservation of a promise into the claims. Returns the pod with its node."""
         for use in promise.claims.uses:
             claim = self._model.objects.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
-            assert claim is not None  # it was found in the same picture
+            assert claim is not None  # found in the same state
             status, _ = reservation(promise, use, claim, self._sharing)
             allocation = status.allocation or claim.status.allocation
             self._model.put(replace(claim, status=replace(status, allocation=allocation)))
         return self._on_node(promise)
 
     def with_extended_resource_claim(self, promise: Promise) -> Pod:
-        """The pod, with the claim for its extended resources where it needs one."""
+        """Create the claim for the pod's extended resources, if promised. Returns the pod with the claim in its
+        status.
+        """
         pod, extended = promise.claims.pod, promise.extended_resource_claim
         if extended is None:
             return pod
@@ -114,7 +118,7 @@ class SimulatedClaims:
         return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
 
     def _on_node(self, promise: Promise) -> Pod:
-        """The pod with its node, and with what its claims take from that."""
+        """Return the pod with its node, and with what its claims take from the node in its status."""
         pod = self.with_extended_resource_claim(promise)
         extended = pod.status.extendedResourceClaimStatus
         told = tuple(
@@ -127,12 +131,14 @@ class SimulatedClaims:
         return replace(pod, spec=replace(pod.spec, nodeName=promise.node), status=status)
 
     def let_go(self, pod: Pod) -> None:
-        """A pod is gone: so are its claims, and its reservations of others'."""
+        """Release the claims of an ended pod: delete those that the pod controls, and remove its reservations from
+        others.
+        """
         for _, claim in self._model.objects.claims_of(pod):
             self._let_go(claim, pod.metadata.uid)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
-        """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
+        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it."""
         if podclaims.is_controlled_by(claim, owner):
             self._model.drop(claim)
         else:

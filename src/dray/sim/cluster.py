@@ -1,9 +1,9 @@
-"""A cluster in memory under virtual time: objects in, placements out, by the scheduler's own code.
+"""Cluster in memory under virtual time: objects in, placements out, decided by the scheduler's own code.
 
-Nothing is asked of an API server and nothing takes real time: a pod that runs for an hour ends when the clock is turned
-past it. Queue, rules, search for devices and scores are those of `dray.scheduler`; what a binding would write is put
-into the picture at once. The same objects and calls give the same placements. Left out: what controllers make of
-Deployments and Jobs, and how long writes take in a real cluster.
+No API server is used and no real time passes: a pod that runs for an hour ends when the clock is advanced beyond it.
+Queue, rules, device search and scores are those of `dray.scheduler`; writes of a binding are applied at once. The
+same objects and calls give the same placements. Left out: pods created by controllers of Deployments and Jobs, and
+the duration of writes in a real cluster.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ W = TypeVar("W", bound=Wire)
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What became of a pod: its node and its devices, or why it waits.
+    """State of a pod: its node and devices, or why it waits.
 
-    `why` is what the scheduler said when it tried the pod last, `problem` what is wrong with its claims before any node is
-    looked at, and `verdicts` is what every node says now, rule by rule. `dray.api.reasons.wording` makes words of them.
+    `why` is the scheduler's last refusal, `problem` a problem with the pod's claims that excludes all nodes, and
+    `verdicts` the
+    current verdict of every node, rule by rule. `dray.api.reasons.wording` converts them to text.
     """
 
     node: str = ""
@@ -67,7 +68,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class Cluster:
-    """A simulated cluster. `now` is its clock, in seconds; `observers` are told what happens."""
+    """Simulated cluster. `now` is its clock in seconds; `observers` are notified of events."""
 
     def __init__(
         self,
@@ -78,31 +79,31 @@ class Cluster:
         now: float = 0.0,
         preempts: bool = False,
     ) -> None:
-        """With `preempts`, pods that fit nowhere make less important ones end, at once."""
+        """With `preempts`, pods that fit nowhere preempt less important pods, which end at once."""
         self.gates = gates or FeatureGates()
         self.observers: list[Observer] = []
-        self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
-        self.preferred: Callable[[Pod], str] = lambda pod: ""  # the node for a pod where several are equally good
-        self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
+        self.among: int | None = None  # bit set of the nodes that pods may use; None for all nodes
+        self.preferred: Callable[[Pod], str] = lambda pod: ""  # name of the node to prefer among equally good nodes
+        self.is_terse = False  # whether refusals omit the node that came closest, to save time
         self.model = ClusterModel(self.gates, (configuration or Configuration()).profiles)
         self.model.now = now
         self.model.preempts = preempts
         self._claims = SimulatedClaims(self.model, Sharing.of(self.gates), self._named)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._made = 0  # objects that got a uid here
-        self._why: dict[str, Unschedulable] = {}  # pod uid → why it waits
-        self.preempted: dict[str, str] = {}  # pods that were preempted, each with the pod that did it
+        self._made = 0  # number of uids assigned here
+        self._why: dict[str, Unschedulable] = {}  # pod uid → why the pod waits
+        self.preempted: dict[str, str] = {}  # preempted pod → preemptor
         self.add(*objects)
 
     @property
     def now(self) -> float:
         return self.model.now
 
-    # -- what there is
+    # -- objects
 
     def add(self, *objects: Wire | Tree) -> None:
-        """Add or replace objects, typed or as they are written in manifests. Pods without a node begin to wait."""
+        """Add or replace objects, typed or as manifest data. Pods without a node start to wait."""
         for one in objects:
             typed = object_of(one, self.gates) if isinstance(one, dict) else one
             if isinstance(typed, Pod):
@@ -111,7 +112,7 @@ class Cluster:
                 self._put(self._named(typed))
 
     def remove(self, type_: type[Wire], name: str, namespace: str = "") -> None:
-        """Remove an object; KeyError when there is none. The pods of a node that goes are deleted with it."""
+        """Delete an object and, for a node, its pods. Raises KeyError if the object does not exist."""
         found = self.model.objects.get(type_, name, namespace)
         if found is None:
             raise KeyError(f"{type_.__name__} {namespace + '/' if namespace else ''}{name}")
@@ -128,7 +129,7 @@ class Cluster:
         return self.model.objects.get(type_, name, namespace)
 
     def current(self, one: W) -> W | None:
-        """An object as it is now; None where none of its name is left."""
+        """Return the current object with the same type, namespace and name, or None."""
         meta: ObjectMeta = cast(Any, one).metadata
         return self.model.objects.get(type(one), meta.name, meta.namespace)
 
@@ -136,18 +137,19 @@ class Cluster:
         return self.model.objects.all(type_)
 
     def pods_on(self, node: str) -> list[Pod]:
+        """Return the pods counted on a node, without nominated pods."""
         info = self.model.state.table.get(node)
         return [one.pod for one in info.pods.values() if not one.is_nominated] if info is not None else []
 
     def waiting(self) -> dict[str, Unschedulable]:
-        """The pods that were tried and wait, as namespace/name, each with why."""
+        """Return the pods that were tried and refused, by namespace/name, with the reason."""
         names = {pod.metadata.uid: name_of(pod) for pod in self.all(Pod)}
         return {names[uid]: why for uid, why in self._why.items() if uid in names}
 
-    # -- what happens
+    # -- events
 
     def submit(self, pod: Pod | Tree, *, at: float | None = None, runs: float | None = None) -> None:
-        """Let a pod come, now or at a time; it ends after `runs` seconds on its node, or when its annotation says so."""
+        """Add a pod, now or at time `at`. The pod ends after `runs` seconds on its node, or as its annotation says."""
         typed = object_of(pod, self.gates) if isinstance(pod, dict) else pod
         assert isinstance(typed, Pod)
         if at is not None and at > self.now:
@@ -156,19 +158,19 @@ class Cluster:
             self._come(typed, runs)
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a pod has come and got no node yet."""
+        """Whether a pod is in the queue, without a node."""
         return self.model.queue.get(uid) is not None
 
     def hold(self, uid: str) -> None:
-        """Do not try a pod before it is released; to be called before it comes."""
+        """Keep a pod from being tried until `release`. Call this before the pod is added."""
         self.model.hold(uid)
 
     def release(self, uid: str) -> None:
-        """Let a pod be tried that was held."""
+        """Let a held pod be tried."""
         self.model.release(uid)
 
     def settle(self) -> int:
-        """Try the pods that can be tried now, until none is left; how many got a node."""
+        """Try all pods that can be tried now. Returns the number of pods that got a node."""
         placed = 0
         while (waiting := self.model.next()) is not None:
             if (gang := self.model.gangs.begin(waiting, self.among)) is not None:
@@ -184,7 +186,7 @@ class Cluster:
         return placed
 
     def _settle_gang(self, gang: GangAttempt) -> int:
-        """Try a gang; how many of its pods got a node."""
+        """Decide about a gang and apply the decision. Returns the number of its pods that got a node."""
         decision = self.model.gangs.decide(gang)
         while isinstance(decision, Unfinished):
             decision = self.model.gangs.decide(gang)
@@ -205,11 +207,11 @@ class Cluster:
         return 0
 
     def advance(self, seconds: float) -> None:
-        """Turn the clock; everything that is due happens, in order."""
+        """Advance the clock by `seconds`, processing due events in order."""
         self.run(self.now + seconds)
 
     def run(self, until: float | None = None) -> None:
-        """Let time pass: to a moment, or until nothing is left that would happen by itself."""
+        """Process events in order until the given time, or until no event is left."""
         self.settle()
         while (due := self.next_event()) is not None and (until is None or due <= until):
             self.model.now = max(self.now, due)
@@ -220,7 +222,7 @@ class Cluster:
             self.model.now = max(self.now, until)
 
     def preview(self, uid: str) -> Promise | None:
-        """What a pod that waits would get if it were tried now; None for nothing. Changes nothing."""
+        """Return what a waiting pod would be promised now, or None. Does not change the cluster."""
         waiting, start = self.model.queue.get(uid), self.model.state.placement.start
         if waiting is None:
             return None
@@ -233,7 +235,7 @@ class Cluster:
         return decision
 
     def explain(self, name: str, namespace: str = "default") -> Explanation:
-        """What became of a pod, and why; KeyError when there is none of this name."""
+        """Return the state of a pod and why it waits. Raises KeyError if the pod does not exist."""
         pod = self.get(Pod, name, namespace)
         if pod is None:
             raise KeyError(f"Pod {namespace}/{name}")
@@ -243,31 +245,31 @@ class Cluster:
         return Explanation(why=why, problem=problem, verdicts=tuple(self.verdicts(pod)))
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
-        """What every node says to a pod, rule by rule."""
+        """Return the verdict of every node for a pod, rule by rule."""
         judged = self.judge(pod, thorough=True)
         return self.model.state.placement.rules.verdicts(judged) if judged is not None else []
 
     def judge(self, pod: Pod, *, thorough: bool = False) -> Judgement | None:
-        """What the rules say of the nodes; None where the claims of the pod are in the way before any node is."""
+        """Apply the rules to all nodes for a pod. Returns None if a problem with the pod's claims excludes all nodes."""
         claims = self.model.state.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
             return None
         return self.model.state.placement.rules.judge(Candidate(pod), claims, thorough=thorough)
 
     def mind_neighbours(self) -> bool:
-        """Whether pods wait that others may help by coming, or keep out."""
+        """Whether any waiting pod was refused by rules about other pods."""
         return bool(self.model.queue.refused_by(NEIGHBOUR_RULES))
 
     def problem_of(self, pod: Pod) -> ClaimProblem | None:
-        """What is wrong with the claims of a pod before any node is looked at."""
+        """Return the problem with a pod's claims that excludes all nodes, or None."""
         found = self.model.state.devices.claims_of(pod)
         return None if isinstance(found, PodClaims) else found
 
     @contextmanager
     def fork(self) -> Iterator[Cluster]:
-        """Try something: at the end of the block the cluster is as it was before it.
+        """Context manager: undo all changes to the cluster when the block ends.
 
-        The trial is this same cluster, so it costs what it changes, however large the cluster is.
+        The block works on this same object, so the cost depends on the number of changes, not on the cluster's size.
         """
         kept = vars(self).copy()
         vars(self).update({name: copy(one) for name, one in kept.items() if isinstance(one, (list, dict))})
@@ -296,7 +298,7 @@ class Cluster:
             observer.came(self.now, pod)
 
     def _decide(self, waiting: Waiting) -> PlacementDecision:
-        """Let the core decide; there is nobody else here who would want a turn."""
+        """Decide about a pod, continuing until the decision is finished."""
         while True:
             begun = time.perf_counter()
             attempt = self.model.begin(
@@ -322,7 +324,7 @@ class Cluster:
             observer.refused(self.now, waiting.pod, why)
 
     def _preempt(self, waiting: Waiting, plan: PreemptionPlan) -> None:
-        """Let the victims end now: nobody knows how long they would take."""
+        """Carry out a preemption plan. The victims end at once, since their termination time is unknown."""
         self.model.preempt(waiting, plan)
         for pod in plan.pods:
             self.preempted[name_of(pod)] = name_of(waiting.pod)
@@ -330,7 +332,7 @@ class Cluster:
         self.model.preempted(waiting.key)
 
     def _preempt_for(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> None:
-        """The same for a gang."""
+        """Carry out a preemption plan of a gang. The victims end at once."""
         self.model.gangs.preempt(gang, plan)
         for pod in plan.pods:
             self.preempted[name_of(pod)] = name_of(gang.leader.pod)
@@ -338,6 +340,7 @@ class Cluster:
         self.model.gangs.preempted(gang)
 
     def _bind(self, promise: Promise) -> None:
+        """Bind a promised pod to its node and notify the observers."""
         pod = promise.claims.pod
         bound = self._claims.bound(promise)
         self.model.put(bound)
@@ -347,6 +350,7 @@ class Cluster:
             observer.placed(self.now, bound, promise)
 
     def _end_later(self, pod: Pod) -> None:
+        """Schedule the end of a pod if its annotation gives a run time."""
         said = pod.metadata.annotations.get(SECONDS)
         if said:
             key = pod.metadata.name, pod.metadata.namespace, pod.metadata.uid
@@ -358,16 +362,16 @@ class Cluster:
             self._end(found)
 
     def end_without_claims(self, pod: Pod) -> None:
-        """Let a pod end whose claims keep their devices until `free` says that they do not."""
+        """End a pod while its claims keep their devices until `free`."""
         self._end(pod, with_claims=False)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
-        """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
+        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it."""
         self._claims.free(claim, owner)
         self._wake_for_devices()
 
     def _end(self, pod: Pod, *, with_claims: bool = True) -> None:
-        """A pod is gone: so are its claims, and its reservations of others'."""
+        """Delete a pod and release its claims, unless `with_claims` is false."""
         self._why.pop(pod.metadata.uid, None)
         self.model.drop(pod)
         if with_claims:
@@ -382,11 +386,13 @@ class Cluster:
         heapq.heappush(self._events, (at, next(self._order), what))
 
     def next_event(self) -> float | None:
-        """When something happens by itself. A pod that was refused waits for an event and for no time."""
+        """Return the time of the next scheduled event, or None. Refused pods are not retried by time."""
         return self._events[0][0] if self._events else None
 
     def _put(self, obj: Wire) -> None:
-        """Add or replace an object other than a pod, and let waiting pods have the claims that it makes possible."""
+        """Add or replace an object other than a pod, and generate claims of waiting pods that the object makes
+        possible.
+        """
         self.model.put(obj)
         if isinstance(obj, (ResourceClaimTemplate, PodGroup)):
             for waiting in [*self.model.queue]:
@@ -400,7 +406,7 @@ class Cluster:
             self.model.wake_for_devices()
 
     def _named(self, obj: Any) -> Any:
-        """The object with a uid: the next number, so that the same calls give the same uids."""
+        """Return the object with a uid. Uids are consecutive numbers, so the same calls give the same uids."""
         meta: ObjectMeta = obj.metadata
         if meta.uid:
             return obj
@@ -409,7 +415,7 @@ class Cluster:
 
 
 def _running_for(pod: Pod, seconds: float | None) -> Pod:
-    """The pod with an annotation that says for how long it runs."""
+    """Return the pod with an annotation for its run time; unchanged if `seconds` is None."""
     if seconds is None:
         return pod
     annotations = {**pod.metadata.annotations, SECONDS: repr(seconds)}

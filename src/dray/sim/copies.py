@@ -1,6 +1,6 @@
-"""Nodes like others: copies of a node, of the slices that only it has, and of its daemons, under another name. Pure.
+"""Copies of a node, of its node-local slices and of its daemons under another name. No I/O.
 
-Pools that several nodes reach are not copied: a new node does not bring them along.
+Pools that several nodes can reach are not copied, because a new node does not bring them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import ResourceSlice
 
 HOSTNAME = "kubernetes.io/hostname"
-_STATE = "node.kubernetes.io/"  # taints that tell how the old node fares
+_STATE = "node.kubernetes.io/"  # prefix of taints for the state of the old node
 
 
 def is_daemon(pod: Pod) -> bool:
-    """Whether a pod belongs to its node: one of a DaemonSet, or one that the node itself made."""
+    """Whether a pod belongs to its node: owned by a DaemonSet or by the node itself."""
     return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.ownerReferences)
 
 
 def unplaced(pod: Pod, **spec: Any) -> Pod:
-    """The pod as its controller would make it again."""
+    """Return the pod as its controller would recreate it: no uid, no node, empty status, with optional spec changes."""
     meta = replace(pod.metadata, uid="", deletionTimestamp=None)
     return replace(pod, metadata=meta, spec=replace(pod.spec, nodeName="", **spec), status=PodStatus())
 
 
 def node_like(node: Node, name: str) -> Node:
-    """A node with the capacity, labels and taints of another, ready and open for pods."""
+    """Return a ready, schedulable node with capacity, labels and taints of another node."""
     meta = ObjectMeta(name=name, labels={**node.metadata.labels, HOSTNAME: name})
     ready = (NodeCondition(type="Ready", status="True"),)
     others = tuple(one for one in node.status.conditions if one.type != "Ready")
@@ -39,7 +39,7 @@ def node_like(node: Node, name: str) -> Node:
 
 
 def slice_like(piece: ResourceSlice, old: str, new: str) -> ResourceSlice:
-    """A slice of one node, as the driver on another one would publish it."""
+    """Return the slice of one node as the driver would publish it on another node."""
     pool = new if piece.spec.pool.name == old else f"{piece.spec.pool.name}-{new}"
     spec = replace(piece.spec, nodeName=new, pool=replace(piece.spec.pool, name=pool))
     name = piece.metadata.name
@@ -48,6 +48,6 @@ def slice_like(piece: ResourceSlice, old: str, new: str) -> ResourceSlice:
 
 
 def daemon_like(pod: Pod, node: str) -> Pod:
-    """A daemon of one node, as it would be on another one."""
+    """Return the daemon pod of one node as it would be on another node."""
     made = unplaced(pod, nodeSelector={HOSTNAME: node}, affinity=None)
     return replace(made, metadata=replace(made.metadata, name=f"{pod.metadata.name}-{node}"))

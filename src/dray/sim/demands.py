@@ -1,7 +1,7 @@
-"""What a manifest asks of a cluster: the pods that its Pods, Deployments, StatefulSets and Jobs stand for, and their claims.
+"""Demand of a manifest: the pods created by its Pods, Deployments, StatefulSets and Jobs, and their claims.
 
-A claim that no pod of the manifest uses is asked for by a pod that does nothing else. Pure. Left out: what controllers do
-over time (rollouts, retries, one pod after the other), and DaemonSets, which have a pod on every node.
+A claim that no pod of the manifest uses gets a pod of its own. No I/O. Left out: what controllers do over time
+(rollouts, retries, sequential pods), and DaemonSets, which have a pod on every node.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from dray.recordings.recording import TYPES
 
 
 class DemandError(ValueError):
-    """A manifest that asks for nothing that could be placed, or for something that is not simulated."""
+    """The manifest contains no pods, or an object that is not simulated."""
 
 
 class PodBatch(msgspec.Struct, frozen=True):
-    """Pods to be placed; `own` are their claims and groups, `shared` the other objects of their manifest."""
+    """Pods to place. `own` are their claims and groups, `shared` the other objects of the manifest."""
 
     pods: tuple[Pod, ...]
     own: tuple[ResourceClaim | PodGroup, ...] = ()
     shared: tuple[Any, ...] = ()
 
     def copy(self, tag: str) -> PodBatch:
-        """The same once more: its pods, claims and groups have names of their own. Without a tag it is the original."""
+        """Return a copy whose pods, claims and groups have the tag in their names; the batch itself if the tag is
+        empty.
+        """
         if not tag:
             return self
         names = {(type(one), one.metadata.name) for one in self.own}
@@ -51,7 +53,7 @@ class PodBatch(msgspec.Struct, frozen=True):
 
 
 def demand_of(objects: Iterable[Wire], namespace: str) -> PodBatch:
-    """What a manifest asks for. Raises DemandError."""
+    """Return the pods, claims and groups of a manifest. Raises DemandError if it has no pods or unsupported objects."""
     known = [_in_namespace(one, namespace) for one in objects]
     pods = [pod for one in known for pod in _pods_of(one)]
     own = [one for one in known if isinstance(one, (ResourceClaim, PodGroup))]
@@ -71,7 +73,7 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> PodBatch:
 
 
 def claim_for_devices(class_name: str, count: int) -> ResourceClaim:
-    """A claim for so many devices of a class, whichever they are."""
+    """Return a claim for any `count` devices of a class."""
     exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=count)
     devices = DeviceClaim(requests=(DeviceRequest(name="devices", exactly=exactly),))
     return ResourceClaim(metadata=ObjectMeta(name="devices"), spec=ResourceClaimSpec(devices=devices))
@@ -94,7 +96,7 @@ def _pods_of(one: Any) -> Iterator[Pod]:
 
 
 def _parallel(job: JobSpec) -> int:
-    """How many pods of a job run at once."""
+    """Return the number of pods of a job that run at the same time."""
     parallelism = 1 if job.parallelism is None else job.parallelism
     return parallelism if job.completions is None else min(parallelism, job.completions)
 
@@ -106,6 +108,7 @@ def _replicas(owner: ObjectMeta, template: PodTemplateSpec, count: int | None) -
 
 
 def _user_of(claim: ResourceClaim) -> Pod:
+    """Return a pod that only uses this claim."""
     entry = PodResourceClaim(name="claim", resourceClaimName=claim.metadata.name)
     meta = ObjectMeta(name=f"user-of-{claim.metadata.name}", namespace=claim.metadata.namespace)
     return Pod(metadata=meta, spec=PodSpec(containers=(Container(name="user"),), resourceClaims=(entry,)))
@@ -122,7 +125,7 @@ def _renamed(one: Any, tag: str) -> Any:
 
 
 def _referring(spec: PodSpec, fresh: Any) -> PodSpec:
-    """A pod's spec that refers to the claims and the group of its own copy."""
+    """Return a pod spec that refers to the claims and the group of its own copy."""
     claims = _fresh_entries(spec.resourceClaims, fresh)
     changes: dict[str, Any] = {} if claims == spec.resourceClaims else {"resourceClaims": claims}
     if spec.schedulingGroup is not None:
@@ -134,7 +137,7 @@ def _referring(spec: PodSpec, fresh: Any) -> PodSpec:
 
 
 def _with_claims(one: ResourceClaim | PodGroup, fresh: Any) -> ResourceClaim | PodGroup:
-    """A group that refers to the claims of its own copy, as its pods do."""
+    """Return a PodGroup that refers to the claims of its own copy; claims are returned unchanged."""
     if not isinstance(one, PodGroup):
         return one
     return replace(one, spec=replace(one.spec, resourceClaims=_fresh_entries(one.spec.resourceClaims, fresh)))

@@ -1,6 +1,6 @@
-"""Files that people write, as structs: what is wrong is told with its place, and with what was expected there.
+"""Typed reading of YAML files written by users, with errors that name the field and the expected value.
 
-Left out: what the values mean to whoever reads them.
+Left out: the meaning of the values.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WORDS = {
 
 
 class FormError(ValueError):
-    """A file that is not of the form that was expected; says where and why."""
+    """The file does not have the expected structure. The message says where and why."""
 
 
 def read(content: str, type_: type[T]) -> T:
-    """What a YAML file says. Raises FormError."""
+    """Parse a YAML file into a struct type. Raises FormError."""
     try:
         tree: Any = yaml_document(content)
     except YamlError as error:
@@ -43,6 +43,7 @@ def read(content: str, type_: type[T]) -> T:
 
 
 def _told(error: str, type_: type[Any]) -> str:
+    """Convert a validation error to a message with field path and expected values."""
     said, _, where = error.partition(" - at `$")
     path = where.rstrip("`").removeprefix(".")
     if found := re.fullmatch(r"Object contains unknown field `(.*)`", said):
@@ -67,7 +68,7 @@ def _words(types: str) -> str:
 
 
 def _fields(type_: type[Any], path: str) -> Iterator[str]:
-    """The fields that a struct at some place may have."""
+    """Yield the field names that a struct at this path may have."""
     return (
         one.encode_name
         for found in _types(type_, path)
@@ -77,13 +78,13 @@ def _fields(type_: type[Any], path: str) -> Iterator[str]:
 
 
 def _values(type_: type[Any], path: str) -> Iterator[str]:
-    """The values that an enumeration at some place has."""
+    """Yield the values of the enumeration at this path."""
     found = (one for one in _types(type_, path) if isinstance(one, inspect.EnumType))
     return (str(value.value) for one in found for value in one.cls)
 
 
 def _types(type_: type[Any], path: str) -> list[inspect.Type]:
-    """What may stand at a place such as `groups[0].template`."""
+    """Return the types allowed at a path such as `groups[0].template`."""
     found = [inspect.type_info(type_)]
     for name in re.findall(r"\w+|\[.*?\]", path):
         found = [inner for outer in found for one in _choices(outer) for inner in _inner(one, name)]

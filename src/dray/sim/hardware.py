@@ -1,4 +1,4 @@
-"""The objects that a simulated node brings: itself, its lease, and the slice of devices of its driver. Pure."""
+"""Objects that a simulated node creates: the node, its lease, and the slices of its driver. No I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def node_name(number: int) -> str:
 
 
 def address(number: int) -> str:
-    """An address for a node, out of a range that is reserved for benchmarks; pods have the other half of it."""
+    """Return the IP address of a node, from a range reserved for benchmarks; pods use the other half of the range."""
     return f"198.18.{number >> 8 & 255}.{number & 255}"
 
 
@@ -40,7 +40,7 @@ def node_tree(
     capacity: Mapping[str, str] = _CAPACITY,
     labels: Mapping[str, str] = _NO_LABELS,
 ) -> dict[str, Any]:
-    """A ready node; its address is made of its number, and so is its name unless it is told."""
+    """Return a ready node. Its address is derived from its number, as is its name unless given."""
     name = name or node_name(number)
     hostname = {"kubernetes.io/hostname": name}
     usual = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", SIMULATED: "true"}
@@ -78,7 +78,7 @@ def node_tree(
 
 
 def conditions(now: str) -> list[dict[str, Any]]:
-    """Those of a node that is well."""
+    """Return the conditions of a healthy node."""
     return [
         condition("Ready", "True", now, "KubeletReady", "simulated node is ready"),
         condition("MemoryPressure", "False", now, "KubeletHasSufficientMemory", ""),
@@ -99,7 +99,7 @@ def condition(type_: str, status: str, now: str, reason: str, message: str) -> d
 
 
 def lease_tree(name: str, now: str, seconds: int, owner_uid: str = "") -> dict[str, Any]:
-    """The lease of a node, which goes with the node whose uid is given."""
+    """Return the lease of a node, owned by the node if its uid is given."""
     owners = (
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid}]} if owner_uid else {}
     )
@@ -112,7 +112,7 @@ def lease_tree(name: str, now: str, seconds: int, owner_uid: str = "") -> dict[s
 
 
 def device_tree(number: int) -> dict[str, Any]:
-    """One device: every fourth is the larger model, and each half of a node has a PCIe root of its own."""
+    """Return a device. Every fourth device is the larger model, and each four devices share a PCIe root."""
     model = "h100" if number % 4 == 3 else "a100"
     return {
         "name": f"gpu-{number}",
@@ -127,12 +127,12 @@ def device_tree(number: int) -> dict[str, Any]:
 
 
 def owner_tree(node: str, uid: str) -> dict[str, Any]:
-    """How a slice names the node that it goes with."""
+    """Return the owner reference of a slice to its node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
 
 
 def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
-    """The slices of a node's pool, owned by the node."""
+    """Return the slices of a node's pool, owned by the node."""
     node = node_name(number)
     trees = plain_slices(node, devices)
     for tree in trees:
@@ -141,7 +141,7 @@ def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any
 
 
 def plain_slices(node: str, devices: int) -> list[dict[str, Any]]:
-    """The slices of a node's pool, as many as the limit of devices a slice asks for."""
+    """Return the slices of a node's pool, with at most DEVICES_A_SLICE devices each."""
     chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
     return [
         slice_tree(f"{node}-{DRIVER}-{i}", DRIVER, node, len(chunks), {"devices": [device_tree(d) for d in chunk]})
@@ -150,7 +150,7 @@ def plain_slices(node: str, devices: int) -> list[dict[str, Any]]:
 
 
 def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str, Any]) -> dict[str, Any]:
-    """One of the `count` slices of a node's pool, with these devices or counters."""
+    """Return one of the `count` slices of a node's pool, with these devices or counters."""
     pool = {"name": node, "generation": 1, "resourceSliceCount": count}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -161,7 +161,7 @@ def slice_tree(name: str, driver: str, node: str, count: int, content: dict[str,
 
 
 def class_tree(name: str = CLASS, selector: str = f"device.driver == '{DRIVER}'") -> dict[str, Any]:
-    """A class with one selector. The one of simulated nodes can be adopted by the chart of dra-example-driver."""
+    """Return a class with one selector. The default class can be adopted by the Helm chart of dra-example-driver."""
     adoption = {"labels": {**_MANAGED_BY_HELM}, "annotations": {**_EXAMPLE_RELEASE}} if name == CLASS else {}
     return {
         "apiVersion": "resource.k8s.io/v1",

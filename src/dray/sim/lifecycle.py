@@ -1,7 +1,7 @@
-"""What a simulated node reports about a pod: running, then finished when its time is up. Pure.
+"""Pod status as reported by a simulated node: running, then finished when the pod's time is up. No I/O.
 
-A pod says in annotations how long it runs and with which exit code it ends (`dray.node.played`); one of a Job that says
-nothing runs for a while that the command line names.
+Annotations of a pod give its run time and exit code (`dray.node.played`). A pod of a Job without annotations runs for
+a default time set on the command line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dray.api.types.core import Container, Pod
 
 
 def running(pod: Pod, now: str, node_address: str, pod_address: str, restarts: int = 0) -> dict[str, Any]:
-    """The status of a pod whose containers all run."""
+    """Return the status of a pod whose containers all run."""
     return {
         "phase": "Running",
         "startTime": pod.status.startTime or now,
@@ -29,7 +29,7 @@ def running(pod: Pod, now: str, node_address: str, pod_address: str, restarts: i
 
 
 def finished(pod: Pod, now: str, code: int) -> dict[str, Any]:
-    """The status of a pod that ended with this exit code."""
+    """Return the status of a pod that ended with this exit code."""
     return {
         "phase": "Failed" if code else "Succeeded",
         "conditions": _conditions(now, ready=False, reason="PodFailed" if code else "PodCompleted"),
@@ -38,16 +38,18 @@ def finished(pod: Pod, now: str, code: int) -> dict[str, Any]:
 
 
 def refused(reason: str, message: str) -> dict[str, Any]:
-    """The status of a pod that the node will not run."""
+    """Return the status of a pod that the node rejects."""
     return {"phase": "Failed", "reason": reason, "message": message}
 
 
 def restarts_after(pod: Pod, code: int) -> bool:
+    """Whether the pod's restart policy restarts its containers after this exit code."""
     policy = pod.spec.restartPolicy
     return policy == "Always" or (policy == "OnFailure" and code != 0)
 
 
 def belongs_to_job(pod: Pod) -> bool:
+    """Whether a Job controls the pod."""
     return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.ownerReferences)
 
 

@@ -1,13 +1,14 @@
-"""Which pods have to move so that others fit: the smallest number of moves, each tried in a simulated cluster.
+"""Which pods must move so that others fit: the smallest number of moves, each tried in a simulated cluster.
 
-The search looks for a node that takes a pod once some pods have left it, and for places where those fit; a pod that fits
-nowhere may in turn make others move. It deepens: all plans with one move are looked at before those with two, so the first
-plan found is a smallest one, and among the plans with as few moves those with less important pods come first. A plan is a
-sequence: each pod has its place before the next one leaves. Nothing is changed: all of it happens in forks.
+The search looks for a node that fits a pod once other pods have left, and for places for those; a pod that fits
+nowhere may in turn displace others. It uses iterative deepening: all plans with one move are tried before those with
+two, so the first plan found has the fewest moves, and among these, less important pods are tried first. A plan is a
+sequence: each pod has its new place before the next one leaves. Nothing is changed; everything happens in forks.
 
-Only pods that come again move: those with a controller other than a DaemonSet, whose disruption budget allows one eviction,
-that belong to no gang, that no annotation protects, and that are not more important than the pod they move for. Left out:
-moving a pod twice, and how to make a scheduler choose the places of a plan (the other nodes are cordoned meanwhile).
+Only pods that are recreated may move: they have a controller other than a DaemonSet, their disruption budget allows
+one eviction, and they belong to no gang, are not protected by an annotation, and are not more important than the pod
+they move for. Left out: moving a pod twice, and making a scheduler choose the planned places (other nodes are
+cordoned meanwhile).
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from dray.sim.what_if import PodOutcome, is_placed, outcomes
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 MOST_MOVES = 4
 TryPlace = Callable[[Pod, str], bool]
-_SEQUENCES = 8  # that are verified of those with equally many moves
-_PODS = 12  # of a node that may move; the least important ones
+_SEQUENCES = 8  # sequences verified per number of moves
+_PODS = 12  # movable pods considered per node, least important first
 
 
 class PodMove(msgspec.Struct, frozen=True):
-    """A pod, written namespace/name, that leaves one node and comes again on another."""
+    """Move of a pod, given as namespace/name, from one node to another."""
 
     pod: str
     source: str
@@ -46,25 +47,25 @@ class PodMove(msgspec.Struct, frozen=True):
 
 
 class MovePlan(msgspec.Struct, frozen=True):
-    """Moves in the order in which they are made, and what has a place afterwards."""
+    """Moves in order, and the resulting places of the pods that the moves are for."""
 
     moves: tuple[PodMove, ...]
     pods: tuple[PodOutcome, ...] = ()
 
 
 class MoveSearch(msgspec.Struct, frozen=True):
-    """What a search found. Without a plan: `complete` says that there is none with as many moves as were allowed."""
+    """Result of a search. If `plan` is None, `complete` says that no plan with the allowed number of moves exists."""
 
     plan: MovePlan | None
     complete: bool
 
 
 class OutOfTries(Exception):
-    """The search took as many tries as it may."""
+    """The search has used all its tries."""
 
 
 class MovePlanner:
-    """Plans moves in one simulated cluster; `tries` bounds how often a pod is put somewhere on trial."""
+    """Plans moves in a simulated cluster. `tries` limits how often a pod is tentatively placed."""
 
     def __init__(self, cluster: Cluster, tries: int = 5000) -> None:
         self._cluster = cluster
@@ -76,7 +77,7 @@ class MovePlanner:
         self._is_out = False
 
     def plan(self, pods: Sequence[Pod], most: int = MOST_MOVES) -> MoveSearch:
-        """The smallest plan after which pods, of which each is in the cluster and waits, all have a node."""
+        """Find the smallest plan after which these waiting pods all have a node."""
         self._priority = min(map(priority_of, pods), default=0)
         for moves in range(most + 1):
             for found in self._sequences(pods, moves):
@@ -88,7 +89,9 @@ class MovePlanner:
         return MoveSearch(None, not (self._is_cut or self._is_out))
 
     def _sequences(self, pods: Sequence[Pod], moves: int) -> list[tuple[PodMove, ...]]:
-        """The first sequences of so many moves after which pods have a node, in a cluster in which nothing else waits."""
+        """Return the first sequences of exactly `moves` moves after which the pods have a node, ignoring other
+        waiting pods.
+        """
         names = [*map(name_of, pods)]
         found: dict[tuple[PodMove, ...], None] = {}
         try:
@@ -107,7 +110,7 @@ class MovePlanner:
     # -- the search
 
     def _placed(self, pods: Sequence[Pod], budget: int) -> Generator[int, None, None]:
-        """Ways to give all pods a node with so many moves; gives how many moves are left, while the pods are there."""
+        """Yield once for each way to place all pods, with the moves left, while the pods are placed in the fork."""
         if not pods:
             yield budget
             return
@@ -115,7 +118,7 @@ class MovePlanner:
             yield from self._placed(pods[1:], left)
 
     def _relocated(self, pods: Sequence[Pod], budget: int) -> Iterator[int]:
-        """Ways to move pods elsewhere, one after the other."""
+        """Yield once for each way to move these pods elsewhere one by one, with the moves left."""
         if not pods:
             yield budget
             return
@@ -134,9 +137,9 @@ class MovePlanner:
             self._moved.discard(name)
 
     def _ways(self, pod: Pod, budget: int, put: TryPlace) -> Iterator[tuple[str, int]]:
-        """Ways to put a pod on a node; gives the node and the moves left, while it is there.
+        """Yield the node and the moves left for each way to put a pod on a node, while the pod is there in the fork.
 
-        A pod that moves stays where it is until its place is free.
+        A pod that moves stays on its old node until its new place is free.
         """
         for node in self._nodes():
             with self._cluster.fork():
@@ -149,7 +152,9 @@ class MovePlanner:
                         yield node, left
 
     def _rooms(self, pod: Pod, budget: int) -> list[tuple[str, tuple[Pod, ...]]]:
-        """Nodes with the smallest sets of pods without which they take a pod, the least important ones first."""
+        """Return nodes with the minimal sets of pods whose leaving lets the pod fit, smallest and least important
+        sets first.
+        """
         found: list[tuple[str, tuple[Pod, ...]]] = []
         for node in self._nodes():
             movable = self._movable(node)
@@ -165,6 +170,7 @@ class MovePlanner:
         return sorted(found, key=lambda room: (len(room[1]), self._disturbance(room[1])))
 
     def _fits_without(self, pod: Pod, node: str, leaving: Iterable[Pod]) -> bool:
+        """Whether the pod fits on a node after these pods have left."""
         with self._cluster.fork() as trial:
             for one in leaving:
                 trial.remove(Pod, one.metadata.name, one.metadata.namespace)
@@ -173,10 +179,12 @@ class MovePlanner:
                 pod = unplaced(pod)
             return self._put(pod, node)
 
-    # -- one try
+    # -- single tries
 
     def _put(self, pod: Pod, node: str) -> bool:
-        """Let a pod come, and the scheduler choose among one node. To be called in a fork."""
+        """Add a pod and let the scheduler place it on this node only. Returns whether it was placed. Call within a
+        fork.
+        """
         self._left -= 1
         if self._left < 0:
             raise OutOfTries
@@ -193,7 +201,7 @@ class MovePlanner:
         return is_placed(cluster, pod)
 
     def _moves_to(self, pod: Pod, node: str) -> bool:
-        """Whether a pod that leaves its node comes again on another one. To be called in a fork."""
+        """Move a pod to another node. Returns whether it was placed there. Call within a fork."""
         if node == pod.spec.nodeName:
             return False
         current = self._cluster.current(pod)
@@ -206,7 +214,7 @@ class MovePlanner:
         return [node.metadata.name for node in self._cluster.all(Node)]
 
     def _movable(self, node: str) -> list[Pod]:
-        """The pods of a node that may move, the least important ones first."""
+        """Return the pods of a node that may move, least important first, at most `_PODS`."""
         budgets = [*self._cluster.all(PodDisruptionBudget)]
         pods = [
             pod
@@ -219,15 +227,17 @@ class MovePlanner:
         return sorted(pods, key=lambda pod: self._disturbance([pod]))[:_PODS]
 
     def _disturbance(self, pods: Sequence[Pod]) -> tuple[object, ...]:
-        """Sorts those first whose end matters least: by priority, then by how many devices they have, then by name."""
+        """Return a sort key for the disruption of moving pods: priority, number of devices, names."""
         priorities = [*map(priority_of, pods)]
         devices = sum(1 for pod in pods for _ in devices_of(self._cluster.model.objects, pod))
         return max(priorities), sum(priorities), devices, sorted(map(name_of, pods))
 
-    # -- the proof
+    # -- verification
 
     def _verified(self, moves: tuple[PodMove, ...], pods: Sequence[Pod]) -> MovePlan | None:
-        """Make the moves one after the other, then let everything come that waits; the plan, if the pods get a node."""
+        """Carry out the moves in order, then add all waiting pods. Returns the plan if the pods then have nodes, or
+        None.
+        """
         self._left += len(moves)
         with _undisturbed(self._cluster) as waiting:
             for move in moves:
@@ -244,7 +254,7 @@ class MovePlanner:
 
 @contextmanager
 def _undisturbed(cluster: Cluster) -> Iterator[list[Pod]]:
-    """A fork in which no pod waits; gives the pods that waited."""
+    """Context manager: fork without waiting pods. Gives the pods that waited."""
     with cluster.fork() as trial:
         waiting = [pod for pod in trial.all(Pod) if trial.is_waiting(pod.metadata.uid)]
         for pod in waiting:
@@ -253,11 +263,12 @@ def _undisturbed(cluster: Cluster) -> Iterator[list[Pod]]:
 
 
 def _within(less: Iterable[Pod], more: Iterable[Pod]) -> bool:
+    """Whether all pods of the first group are in the second."""
     return {*map(name_of, less)} <= {*map(name_of, more)}
 
 
 def may_move(pod: Pod, budgets: Iterable[PodDisruptionBudget], group: PodGroup | None) -> bool:
-    """Whether a pod comes again elsewhere when it is evicted, and may be evicted now."""
+    """Whether a pod would be recreated elsewhere after an eviction, and may be evicted now."""
     if pod.metadata.deletionTimestamp is not None or is_daemon(pod):
         return False
     if not any(owner.controller for owner in pod.metadata.ownerReferences):
@@ -270,6 +281,6 @@ def may_move(pod: Pod, budgets: Iterable[PodDisruptionBudget], group: PodGroup |
 
 
 def may_be_evicted(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> bool:
-    """Whether the disruption budget of a pod allows its eviction; one that has several cannot be evicted."""
+    """Whether disruption budgets allow the pod's eviction. A pod with several budgets cannot be evicted."""
     found = [*budgets_of(pod, budgets)]
     return not found or (len(found) == 1 and found[0].status.disruptionsAllowed > 0)

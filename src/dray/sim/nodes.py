@@ -1,9 +1,9 @@
-"""Simulated nodes: one task plays them all, through the API like real ones.
+"""Simulated nodes: one task runs all of them through the API, like real nodes.
 
-Each node is registered ready, with a lease and its devices; a pod that the scheduler puts there passes the same check
-as on a real node (its claims are allocated and reserved for it) before it is reported running. Nodes that somebody made
-by hand are adopted when their labels match: they get a lease and pods run there, and what their maker wrote stays. Pods
-of Jobs end by themselves. Left out: anything that executes, and health of nodes: they do not fail unless somebody writes so.
+Each node is registered as ready, with a lease and its devices. A scheduled pod passes the same check as on a real
+node (its claims are allocated and reserved) before it is reported as running. Existing nodes with matching labels are
+adopted: they get a lease and their pods run; other fields stay unchanged. Pods of Jobs end by themselves. Left out:
+running processes, and node failures: a simulated node fails only if a client writes so.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from dray.sim import hardware, lifecycle
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 10.0
-LEASES_A_SECOND = 20  # many nodes renew less often each, so that a quiet cluster stays quiet
+LEASES_A_SECOND = 20  # lease renewals per second; with many nodes, each renews less often
 WORKERS = 16
-RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
+RESTART_SECONDS = 1.0  # minimum seconds between restarts
 
 NamespacedName = tuple[str, str]
 
@@ -55,7 +55,7 @@ async def register(
     profiled: Sequence[Tree] = (),
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
 ) -> None:
-    """Create what is missing of nodes, leases, slices and classes. They exist then; `SimulatedNodes` run."""
+    """Create missing nodes, leases, slices and classes. `SimulatedNodes` then runs the nodes."""
     now, nodes = _now(), count + sum(tree["kind"] == "Node" for tree in profiled)
     if devices and count:
         await _ensure(client, DeviceClass, hardware.class_tree())
@@ -67,13 +67,13 @@ async def register(
 
 
 async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int, gates: FeatureGates) -> None:
-    """Create what is missing of nodes, their slices and classes; a node comes before its slices."""
+    """Create missing nodes, slices and classes from manifests. A node must precede its slices."""
     uids: dict[str, str] = {}
     for tree in trees:
         match tree["kind"]:
             case "Node":
                 uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes, gates)).metadata.uid
-            case "ResourceSlice" if "nodeName" not in tree["spec"]:  # its devices span nodes, so none of them owns it
+            case "ResourceSlice" if "nodeName" not in tree["spec"]:  # its devices span nodes, so no node owns the slice
                 await _ensure(client, ResourceSlice, tree)
             case "ResourceSlice":
                 node_name = tree["spec"]["nodeName"]
@@ -86,6 +86,7 @@ async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int, gat
 
 
 async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureGates) -> Node:
+    """Create a node with its status and lease, if missing. Returns the node."""
     name = tree["metadata"]["name"]
     await _ensure(client, Node, tree)
     await _mark(client, await client.get(Node, name))
@@ -97,37 +98,38 @@ async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureG
 
 
 def renewal_seconds(count: int) -> float:
-    """How often each of so many leases is renewed."""
+    """Return the seconds between two renewals of each lease, for this number of nodes."""
     return max(LEASE_SECONDS, count / LEASES_A_SECOND)
 
 
 def lease_seconds(count: int) -> int:
-    """How long a lease lasts: four renewals."""
+    """Return the duration of a lease: four renewal periods."""
     return int(4 * renewal_seconds(count))
 
 
 async def _tell(client: Client, obj: T, fields: dict[str, Any]) -> T:
-    """Write fields of a status."""
+    """Write fields of an object's status. Returns the updated object."""
     return await change_status(client, obj, lambda obj: with_fields(cast(Any, obj).status, fields))
 
 
 async def _mark(client: Client, node: Node) -> None:
-    """Say in a node's annotations that nothing runs its pods."""
+    """Add the annotation that no processes run for the node's pods."""
     if node.metadata.annotations.get(RUNS_NO_PODS) != BY_SIMULATION:
         await client.patch(Node, node.metadata.name, {"metadata": {"annotations": {RUNS_NO_PODS: BY_SIMULATION}}})
 
 
 async def _ensure(client: Client, type_: type, tree: dict[str, object]) -> None:
+    """Create an object unless it exists. Logs and ignores kinds that the server does not serve."""
     try:
         await client.create(type_, tree)
     except AlreadyExists:
         return
-    except NotFound as error:  # its group is not served: a cluster without devices
+    except NotFound as error:  # the API group is not served: a cluster without devices
         log.info("simulated nodes go without: %s", error)
 
 
 class SimulatedNodes:
-    """`count` nodes with `devices` devices each, and those of profiles (`dray.sim.profiles.objects_of`)."""
+    """`count` nodes with `devices` devices each, plus the nodes of profiles (`dray.sim.profiles.objects_of`)."""
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class SimulatedNodes:
         pod_range: Network = POD_RANGE,
     ) -> None:
         self._client = client
-        self.registered = asyncio.Event()  # all nodes exist
+        self.registered = asyncio.Event()  # set when all nodes exist
         self._adopted = adopted
         self._job_seconds = job_seconds
         self._pod_range = pod_range
@@ -152,8 +154,8 @@ class SimulatedNodes:
         self._profiled = profiled
         self._own = {tree["metadata"]["name"]: tree["status"] for tree in profiled if tree["kind"] == "Node"}
         self._numbers = {name: n for n, name in enumerate([*map(hardware.node_name, range(count)), *self._own])}
-        self._taken_over: set[str] = set()  # nodes that others have made
-        self._unmarked: set[str] = set()  # those of them that do not say yet that nothing runs their pods
+        self._taken_over: set[str] = set()  # adopted nodes
+        self._unmarked: set[str] = set()  # adopted nodes without the annotation that no processes run
         self._pods = informers.informer(Pod)
         self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
@@ -163,14 +165,14 @@ class SimulatedNodes:
         self._consumers = ClaimConsumers(informers, groups=self._known.sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[NamespacedName] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
-        self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
+        self._ends: dict[str, float] = {}  # uid of a running pod → end time on the loop's clock
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
         if adopted is not None:
             self._nodes.add_handler(self._on_nodes)
 
     async def run(self) -> None:
-        """Bring the nodes up and play them until cancelled."""
+        """Register the nodes and simulate them until cancelled."""
         await register(self._client, self._plain, self._devices, self._profiled, self._gates)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
@@ -178,28 +180,28 @@ class SimulatedNodes:
             group.create_task(self._recorder.run())
             group.create_task(self._renew())
 
-    # -- nodes that come and go
+    # -- adding and removing nodes
 
     async def add(self, trees: Sequence[Tree]) -> None:
-        """Register more nodes, or slices of nodes that are there, and play them from now on."""
+        """Register more nodes, or slices of existing nodes, and simulate them from now on."""
         for tree in trees:
             if tree["kind"] == "Node":
                 self.adopt(tree["metadata"]["name"])
         await _register_trees(self._client, trees, len(self._numbers), self._gates)
 
     def adopt(self, name: str) -> int:
-        """Play a node that is registered, or will be; its number, of which its address is made."""
+        """Simulate a node that is or will be registered. Returns its number, from which its address is derived."""
         return self._numbers.setdefault(name, 1 + max(self._numbers.values(), default=-1))
 
     async def remove(self, name: str) -> None:
-        """Take a node away with its lease; its slices and pods follow, as those of any node that is gone."""
+        """Delete a node and its lease. Controllers then delete its slices and pods."""
         self._numbers.pop(name, None)
         for type_, namespace in ((Node, ""), (Lease, "kube-node-lease")):
             with contextlib.suppress(NotFound):
                 await self._client.delete(type_, name, namespace)
 
     async def _renew(self) -> None:
-        """Renew leases in turn, each every ten seconds while there are few."""
+        """Renew leases in turn until cancelled, each every ten seconds as long as there are few nodes."""
         while True:
             names = [*self._numbers]
             count = len(names)
@@ -215,13 +217,13 @@ class SimulatedNodes:
                     log.debug("lease of %s: %s", name, error)
 
     async def _recover(self, name: str) -> None:
-        """A node that was taken for dead, since this process had no time for it, says that it lives."""
+        """Report a node as ready again if it was marked as not ready because this process was too slow."""
         node = self._nodes.get("", name)
         if node is not None and any(c.type == "Ready" and c.status != "True" for c in node.status.conditions):
             conditions = hardware.conditions(_now())
             await _tell(self._client, node, {"conditions": conditions})
 
-    # -- what makes us look
+    # -- informer handlers
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for old, new in deltas:
@@ -232,7 +234,7 @@ class SimulatedNodes:
                 self._controller.queue.add((new.metadata.namespace, new.metadata.name))
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
-        """Take over nodes whose labels match, and let go of those whose labels do not any more."""
+        """Adopt nodes whose labels match, and release nodes whose labels no longer match."""
         for delta in deltas:
             name = delta.object.metadata.name
             wanted = delta.new is not None and self._adopts(delta.new)
@@ -248,7 +250,7 @@ class SimulatedNodes:
                 self._controller.queue.add(("", name))
 
     def _adopts(self, node: Node) -> bool:
-        """Whether a node is one that nobody else runs: it has labels that match, and no address where it answers."""
+        """Whether a node has matching labels and no kubelet endpoint, so that no real kubelet runs it."""
         assert self._adopted is not None
         is_real = bool(node.status.daemonEndpoints.kubeletEndpoint.Port)
         return self._adopted.matches(node.metadata.labels) and not is_real
@@ -256,7 +258,7 @@ class SimulatedNodes:
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for _, claim in deltas:
             if claim is None or claim.status.allocation is None:
-                continue  # nobody can start with it
+                continue  # no pod can start with this claim
             for pod in self._consumers.consumers(claim.metadata.namespace, claim.metadata.name):
                 if pod.metadata.uid not in self._ends and pod.spec.nodeName in self._numbers:
                     self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
@@ -264,6 +266,7 @@ class SimulatedNodes:
     # -- one pod
 
     async def _reconcile(self, key: NamespacedName) -> float | None:
+        """Process a pod, or a node if the namespace is empty. Returns the seconds until the next step, or None."""
         if not key[0]:
             await self._adopt(key[1])
             return None
@@ -286,7 +289,7 @@ class SimulatedNodes:
         return await self._start(pod)
 
     async def _adopt(self, name: str) -> None:
-        """Give a node that was made by hand what is missing for it to live, and run the pods that are there."""
+        """Complete an adopted node (annotation, lease, conditions) and queue its pods."""
         node = self._nodes.get("", name)
         if node is None:
             return
@@ -303,14 +306,14 @@ class SimulatedNodes:
                 self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
 
     async def _let_go(self, node: Node) -> None:
-        """Take our mark off a node that is no longer played: somebody else may run its pods from now on."""
+        """Remove the annotation from a released node, so that a real kubelet may run its pods."""
         meta = node.metadata
         if meta.annotations.get(RUNS_NO_PODS) == BY_SIMULATION and meta.labels.get(SIMULATED) != "true":
             with contextlib.suppress(NotFound):
                 await self._client.patch(Node, meta.name, {"metadata": {"annotations": {RUNS_NO_PODS: None}}})
 
     async def _remove(self, pod: Pod) -> None:
-        """Stop a deleted pod. One that stays for others (foreground deletion) must say that it uses nothing more."""
+        """Delete a terminating pod. A pod with finalizers is reported as finished first."""
         if pod.metadata.finalizers and not podclaims.is_finished(pod):
             await self._report(pod, lifecycle.finished(pod, _now(), 0))
         try:
@@ -319,6 +322,7 @@ class SimulatedNodes:
             return
 
     async def _start(self, pod: Pod) -> float | None:
+        """Start a pod if its claims are ready. Returns the seconds until it ends, or None."""
         problem = self._not_admitted(pod)
         if problem is not None:
             text = wording.claim_problem(problem)
@@ -331,12 +335,12 @@ class SimulatedNodes:
             try:
                 await self._report(pod, self._running(pod, restarts))
             except ApiError:
-                self._ends.pop(pod.metadata.uid, None)  # it does not run yet: the next attempt starts it
+                self._ends.pop(pod.metadata.uid, None)  # not running yet; the next attempt starts the pod
                 raise
         return seconds
 
     async def _advance(self, pod: Pod) -> float | None:
-        """Let time pass for a pod that runs: finish or restart it when its time is up."""
+        """Finish or restart a running pod when its time is up. Returns the seconds until the next step, or None."""
         seconds = self._seconds(pod)
         if seconds is None:
             return None
@@ -355,16 +359,16 @@ class SimulatedNodes:
         return None
 
     def _seconds(self, pod: Pod) -> float | None:
-        """How long a pod runs; None means until it is stopped."""
+        """Return how long a pod runs, or None if it runs until stopped."""
         seconds = run_seconds(pod.metadata.annotations)
         if seconds is None and lifecycle.belongs_to_job(pod) and not math.isinf(self._job_seconds):
             return self._job_seconds
         return seconds
 
     def _not_admitted(self, pod: Pod) -> ClaimProblem | None:
-        """Why a real node would not start this pod yet."""
+        """Return the claim problem for which a real node would not start the pod, or None."""
         if not self._serves_devices:
-            return None  # it would not even look
+            return None  # a node without DRA does not check claims
         group = self._consumers.group_of(pod)
         for use in podclaims.uses_of(pod, group):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None

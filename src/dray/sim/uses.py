@@ -1,4 +1,4 @@
-"""The devices that a pod has, claim by claim. Pure."""
+"""Devices of a pod by claim. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.core.objects import StoredObjects
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
-    """A device that a pod gets. A claim that a template makes goes by the name of the pod's entry."""
+    """A device of a pod. For a generated claim, `claim` is the name of the pod's entry."""
 
     claim: str
     request: str
@@ -20,7 +20,7 @@ class DeviceUse(msgspec.Struct, frozen=True):
 
 
 def devices_of(objects: StoredObjects, pod: Pod) -> Iterator[DeviceUse]:
-    """The devices of the claims that a pod uses."""
+    """Yield the devices of the claims that a pod uses."""
     for use, claim in objects.claims_of(pod):
         if claim.status.allocation is None:
             continue

@@ -1,4 +1,4 @@
-"""Whoever wants to know what happens in a simulated cluster: reports, recordings, tests."""
+"""Observer interface for events in a simulated cluster, used by reports, recordings and tests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dray.core.attempt import Promise
 
 
 class Observer(Protocol):
-    """Told what happens, in order, with the cluster's time."""
+    """Receives the events of a simulated cluster in order, with the cluster's time."""
 
     def came(self, now: float, pod: Pod) -> None:
-        """A pod began to wait."""
+        """Called when a pod starts to wait."""
 
     def placed(self, now: float, pod: Pod, promise: Promise) -> None:
-        """A pod got its node and its devices."""
+        """Called when a pod got its node and devices."""
 
     def refused(self, now: float, pod: Pod, why: Unschedulable) -> None:
-        """A pod was tried and waits on."""
+        """Called when a pod was tried and refused."""
 
     def ended(self, now: float, pod: Pod) -> None:
-        """A pod is gone."""
+        """Called when a pod has ended or was deleted."""

@@ -1,13 +1,12 @@
-"""Questions to a simulated cluster: does a manifest fit, where, and how many more of it.
+"""Questions to a simulated cluster: does a manifest fit, where, and how many copies of it.
 
-The answer is what the scheduler would do with the pods one after the other, after the pods that wait already. Every
-question is asked in a trial, so the cluster stays as it is. Copies that are counted preempt nobody.
+The answer is what the scheduler would do with the pods one after the other, after the pods already waiting. Each
+question is answered in a trial that leaves the cluster unchanged. Counted copies do not preempt.
 
-Many copies are counted by placing few where all pods of a manifest ask for the same and what happens on a node changes
-nothing for another: the scheduler goes on until every node is full, in whatever order it fills them. Nodes with equal room
-and equal devices then take equally many pods and refuse the next one for the same reasons, so one node of each kind stands
-for the others (`Kinds`). Other copies are placed one by one. Left out: what is supposed first (`changes`), and quotas,
-which refuse objects before a scheduler sees them.
+Many copies are counted by placing few if all pods are equal and independent: the scheduler then fills every node, in
+whatever order. Nodes with equal resources and equal devices take equally many pods and refuse the next one for the
+same reasons, so one node of each kind represents the others (`Kinds`). Other copies are placed one by one. Left out:
+assumed changes (`changes`), and quotas, which reject objects before scheduling.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ from dray.verdicts.nodes import NodeInfo
 
 
 class Kinds:
-    """The nodes that a pod fits on, by kind. Sets of nodes are integers, as everywhere in the scheduler."""
+    """Nodes that fit a pod, grouped into kinds of equal nodes. Sets of nodes are bit sets."""
 
     def __init__(self, kinds: list[int]) -> None:
         self._kinds = kinds
         self.examples = sum(map(lowest, kinds))  # the first node of each kind
-        self.others = sum(kinds) & ~self.examples  # the nodes that they stand for
+        self.others = sum(kinds) & ~self.examples  # the nodes represented by the examples
         self._sizes = {lowest(kind): kind.bit_count() for kind in kinds}
 
     def size(self, position: int) -> int:
-        """How many nodes one of the examples stands for, itself included."""
+        """Return the number of nodes of the kind that the example at this position represents."""
         return self._sizes[1 << position]
 
     def widened(self, why: Unschedulable) -> Unschedulable:
-        """What is said of the examples, said of all nodes of their kinds."""
+        """Return the refusal with each example node extended to all nodes of its kind."""
         reasons = {
             reason: nodes | sum(kind for kind in self._kinds if lowest(kind) & nodes)
             for reason, nodes in why.reasons.items()
@@ -58,7 +57,9 @@ class Kinds:
 
 
 def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
-    """The kinds of nodes for a pod that waits; None where nodes share devices, or the answer is not known."""
+    """Group the nodes that fit a waiting pod into kinds. Returns None if nodes share devices or the answer is
+    undecided.
+    """
     judged = cluster.judge(pod)
     if judged is None or judged.devices.undecided:
         return None
@@ -74,19 +75,20 @@ def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
 
 
 def _room(candidate: Candidate, info: NodeInfo) -> Hashable:
-    """What a node has and what is taken of it, which devices may take too; the devices themselves apart."""
+    """Return a key of a node's resources and their use, without its devices."""
     amounts = frozenset(info.allocatable.items()), frozenset(item for item in info.taken.items() if item[1])
     return amounts, len(info.pods), frozenset(info.ports) if candidate.demand.ports else None
 
 
 def is_uniform(cluster: Cluster, demand: PodBatch) -> bool:
-    """Whether all pods ask for the same, each for itself, and none minds where others are."""
+    """Whether all pods are equal, have their own claims, and no rule depends on other pods."""
     first = demand.pods[0]
     alike = all(pod.spec == first.spec and pod.metadata.labels == first.metadata.labels for pod in demand.pods)
     return alike and _is_solitary(first.spec) and _has_own_claims(cluster, demand) and not cluster.mind_neighbours()
 
 
 def _is_solitary(spec: PodSpec) -> bool:
+    """Whether a pod spec has no rules about other pods, no scheduling gates and no group."""
     affinity = spec.affinity
     attracted = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
     spread = any(one.whenUnsatisfiable == "DoNotSchedule" for one in spec.topologySpreadConstraints)
@@ -94,7 +96,7 @@ def _is_solitary(spec: PodSpec) -> bool:
 
 
 def _has_own_claims(cluster: Cluster, demand: PodBatch) -> bool:
-    """Whether each pod has claims that no other pod uses: from templates, or a new one in each copy of a single pod."""
+    """Whether no other pod uses the claims of each pod: they come from templates, or from each copy of a single pod."""
     pod = demand.pods[0]
     names = [entry.resourceClaimName for entry in pod.spec.resourceClaims if entry.resourceClaimName]
     if not names:
@@ -105,7 +107,7 @@ def _has_own_claims(cluster: Cluster, demand: PodBatch) -> bool:
 
 
 class PodOutcome(msgspec.Struct, frozen=True):
-    """Where a pod goes, or why it waits: `why` after it was tried, `problem` or `gates` where it cannot be tried."""
+    """Node of a pod, or why the pod waits: `why` after an attempt, `problem` or `gates` if it cannot be tried."""
 
     pod: str
     node: str = ""
@@ -117,7 +119,7 @@ class PodOutcome(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Why the pod waits, as people read it."""
+        """Text of why the pod waits."""
         if self.preempted_by:
             return f"it is preempted by pod {self.preempted_by}"
         if self.gates:
@@ -128,21 +130,21 @@ class PodOutcome(msgspec.Struct, frozen=True):
 
 
 class HowMany(msgspec.Struct, frozen=True):
-    """How many copies fit. `end` is the first pod that found no place; None where counting ended before."""
+    """Number of copies that fit. `end` is the first pod that does not fit, or None if counting stopped before."""
 
     copies: int
     end: PodOutcome | None
 
 
 def outcomes(cluster: Cluster, pods: Iterable[Pod]) -> tuple[PodOutcome, ...]:
-    """What became of pods."""
+    """Return the outcome for each of these pods."""
     waiting = cluster.waiting()
     return tuple(_outcome(cluster, pod, waiting) for pod in pods)
 
 
 @contextmanager
 def preempting(cluster: Cluster) -> Iterator[dict[str, str]]:
-    """Let pods preempt others within the block. Gives the pods that are preempted, each with the pod that did it."""
+    """Context manager: enable preemption within the block. Gives a mapping from each preempted pod to its preemptor."""
     before, cluster.preempted = cluster.preempted, {}
     preempts, cluster.model.preempts = cluster.model.preempts, True
     try:
@@ -153,13 +155,13 @@ def preempting(cluster: Cluster) -> Iterator[dict[str, str]]:
 
 
 def place(cluster: Cluster, demand: PodBatch) -> tuple[PodOutcome, ...]:
-    """Submit what a manifest asks for, and say what became of it. To be called in a trial."""
+    """Add the pods of a manifest and place them. Returns their outcomes. Call within a trial."""
     cluster.add(*demand.shared)
     return outcomes(cluster, _submit(cluster, demand.copy(next(_free_tags(cluster, demand)))))
 
 
 def how_many(cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[], bool] = lambda: False) -> HowMany:
-    """How many copies of a manifest fit, each whole, one after the other; as many as were tried when it is late."""
+    """Count the complete copies of a manifest that fit, up to `limit`; stops early when `is_late` returns true."""
     with cluster.fork() as trial:
         trial.add(*demand.shared)
         counted = _count_by_kind(trial, demand, limit) if is_uniform(trial, demand) else None
@@ -169,6 +171,7 @@ def how_many(cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[
 def _count_one_by_one(
     cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[], bool] = lambda: False
 ) -> HowMany:
+    """Count copies by placing them one by one."""
     with cluster.fork() as trial:
         for copies, tag in enumerate(_free_tags(trial, demand)):
             if copies == limit or is_late():
@@ -181,7 +184,7 @@ def _count_one_by_one(
 
 
 def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | None:
-    """The same for pods that are all alike, on one node of each kind; None where kinds say nothing."""
+    """Count copies of equal pods on one node of each kind; None if this is not possible."""
     with cluster.fork() as trial:
         kinds = _kinds(trial, demand)
         if kinds is None:
@@ -196,6 +199,7 @@ def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | 
 
 
 def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
+    """Return the kinds of nodes for the first pod of a batch, or None."""
     with cluster.fork() as trial:
         bring(trial, demand)
         pod = trial.current(demand.pods[0])
@@ -203,7 +207,7 @@ def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
 
 
 def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
-    """Place single pods on the examples until none fits; how many fit on all nodes, as far as the limit."""
+    """Place single pods on the example nodes until none fits. Returns how many fit on all nodes, about up to `limit`."""
     single, table, count = PodBatch(demand.pods[:1], demand.own), cluster.model.state.table, 0
     cluster.among = kinds.examples
     for tag in _free_tags(cluster, single, "example-"):
@@ -220,7 +224,9 @@ def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
 
 
 def _free_tags(cluster: Cluster, demand: PodBatch, prefix: str = "") -> Iterator[str]:
-    """The tags of copies whose pods have names that nobody has; without a prefix, the original is the first."""
+    """Yield tags that give unused pod names. Without a prefix, the first tag is empty if the original names are
+    unused.
+    """
     for number in itertools.count():
         tag = f"{prefix}{number}" if prefix or number else ""
         suffix = f"-{tag}" if tag else ""
@@ -235,8 +241,8 @@ def _submit(cluster: Cluster, demand: PodBatch) -> Sequence[Pod]:
 
 
 def bring(cluster: Cluster, demand: PodBatch) -> None:
-    """Let the pods of a manifest come, with their claims and groups."""
-    for one in demand.own:  # one that exists stays as it is, with its devices
+    """Add the claims and groups of a manifest, if missing, and its pods."""
+    for one in demand.own:  # existing claims and groups keep their state
         if cluster.current(one) is None:
             cluster.add(one)
     for pod in demand.pods:
@@ -244,7 +250,7 @@ def bring(cluster: Cluster, demand: PodBatch) -> None:
 
 
 def _with_priority(cluster: Cluster, pod: Pod) -> Pod:
-    """The pod with the priority that admission would give it."""
+    """Return the pod with the priority that admission would set from its priority class."""
     if pod.spec.priority is not None:
         return pod
     name = pod.spec.priorityClassName
@@ -254,7 +260,7 @@ def _with_priority(cluster: Cluster, pod: Pod) -> Pod:
 
 
 def is_placed(cluster: Cluster, pod: Pod) -> bool:
-    """Whether a pod has a node by now."""
+    """Whether a pod currently has a node."""
     found = cluster.current(pod)
     return found is not None and bool(found.spec.nodeName)
 
@@ -262,7 +268,7 @@ def is_placed(cluster: Cluster, pod: Pod) -> bool:
 def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> PodOutcome:
     name = name_of(pod)
     found = cluster.current(pod)
-    if found is None:  # it was submitted, and no time has passed
+    if found is None:  # the pod was submitted and no time has passed, so it was preempted
         return PodOutcome(name, preempted_by=cluster.preempted[name])
     if found.spec.nodeName:
         return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.model.objects, found)))

@@ -1,8 +1,10 @@
-"""Nodes as they are sold: small files with capacity, labels and devices, and the objects that so many of each make.
+"""Node profiles: files with capacity, labels and devices of common machines, and the objects created from them.
 
-`dgx-h100*4,cpu*10` are four nodes and ten more. A word that ends in `.yaml` is a file of the user. In a file, `repeat`
-makes one entry into several and replaces its words in braces. The names of attributes are those of the real drivers.
-Left out: what runs the nodes (`dray.sim.nodes`, `dray.sim.cluster`).
+`dgx-h100*4,cpu*10` means four nodes of one profile and ten of another. A name ending in `.yaml` is a user's file. In
+a file,
+`repeat` multiplies an entry and replaces its words in braces. Attribute names are those of the real drivers. Left
+out:
+running the nodes (`dray.sim.nodes`, `dray.sim.cluster`).
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from dray.sim import forms, hardware
 from dray.sim.forms import FormError
 
 SUFFIX = ".yaml"
-_WITH_COUNTERS = 64  # devices a slice at most, where they draw on counters
+_WITH_COUNTERS = 64  # maximum devices per slice if they draw on counters
 
 
 class ProfileError(ValueError):
-    """A profile that is not known or not well formed; says which and why."""
+    """A profile that is unknown or invalid. The message names the profile and the reason."""
 
 
 class ProfileClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +38,7 @@ class ProfileClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FollowedDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A driver whose names of classes and attributes a profile has, the version of it, and what is not known or not made."""
+    """A real driver whose class and attribute names the profile uses, its version, and what is unknown or left out."""
 
     driver: str
     version: str
@@ -44,10 +46,10 @@ class FollowedDriver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProfilePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The devices of one driver, as they stand in slices, and the counters that they draw on.
+    """Devices of one driver, and the counters they draw on.
 
-    With a node selector the pool spans the nodes that it selects, has a name of its own, and is there once, however many
-    nodes there are.
+    A pool with a node selector spans the selected nodes, needs a name, and exists once regardless of the number of
+    nodes.
     """
 
     driver: str
@@ -58,7 +60,7 @@ class ProfilePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kind of node."""
+    """A kind of node: capacity, labels, device classes and pools."""
 
     capacity: dict[str, str]
     labels: dict[str, str] = {}
@@ -68,12 +70,12 @@ class NodeProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def known() -> list[str]:
-    """The profiles that come along."""
+    """Return the names of the built-in profiles, sorted."""
     return sorted(file.name.removesuffix(SUFFIX) for file in _folder() if file.name.endswith(SUFFIX))
 
 
 def read(name: str) -> NodeProfile:
-    """A profile by its name, or from a file of the user."""
+    """Read a profile by name, or from a user's file. Raises ProfileError."""
     found = next((file for file in _folder() if file.name == name + SUFFIX), None)
     if name.endswith(SUFFIX):
         found = Path(name)
@@ -90,7 +92,7 @@ def read(name: str) -> NodeProfile:
 
 
 def parse(text: str) -> list[tuple[str, int]]:
-    """The names and numbers of `dgx-h100*4,cpu`."""
+    """Parse a list such as `dgx-h100*4,cpu` into names and counts. Raises ProfileError."""
     found = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
@@ -101,7 +103,7 @@ def parse(text: str) -> list[tuple[str, int]]:
 
 
 def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
-    """The classes, nodes and slices that a line of profiles asks for; addresses of nodes are counted from `first`."""
+    """Return classes, nodes and slices for a list of profiles. Node addresses are numbered from `first`."""
     classes: dict[str, Tree] = {}
     trees: list[Tree] = []
     spanning: dict[str, Tree] = {}
@@ -118,7 +120,7 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
 
 
 def node_trees(profile: NodeProfile, name: str, number: int, now: str) -> Iterator[Tree]:
-    """One node of a profile and its slices. Raises ProfileError."""
+    """Yield a node of a profile and its slices. Raises ProfileError if the profile is invalid."""
     for resource, much in profile.capacity.items():
         _check_quantity(resource, much)
     yield hardware.node_tree(number, now, name, profile.capacity, profile.labels)
@@ -137,7 +139,7 @@ def _check_quantity(resource: str, much: str) -> None:
 
 
 def _spanning_slices(pool: ProfilePool) -> Iterator[Tree]:
-    """The slices of a pool that spans nodes; none of another pool."""
+    """Yield the slices of a pool that spans nodes; nothing for other pools."""
     if not pool.nodeSelector:
         return
     if not pool.name:
@@ -148,7 +150,7 @@ def _spanning_slices(pool: ProfilePool) -> Iterator[Tree]:
 
 
 def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
-    """The slices of a pool: counters in one of their own, devices in as many as their limits ask for."""
+    """Yield the slices of a pool: one for its counters, and as many as needed for its devices."""
     counters = _repeated(pool.sharedCounters)
     most = _WITH_COUNTERS if counters else hardware.DEVICES_A_SLICE
     contents: list[Tree] = [{"sharedCounters": counters}] if counters else []
@@ -159,7 +161,7 @@ def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
 
 
 def _repeated(entries: Iterable[Tree]) -> list[Tree]:
-    """The entries, each as often as its `repeat` says."""
+    """Return the entries, each multiplied as its `repeat` says."""
     made = []
     for entry in entries:
         values = {word: _values(word, found) for word, found in entry.get("repeat", {}).items()}
@@ -173,7 +175,7 @@ def _repeated(entries: Iterable[Tree]) -> list[Tree]:
 
 
 def _values(word: str, found: Any) -> Iterable[Any]:
-    """What a word of `repeat` stands for, one after the other."""
+    """Return the values of a word of `repeat`. Raises ProfileError if they are invalid."""
     if isinstance(found, int) and found > 0:
         return range(found)
     if isinstance(found, list) and found:
@@ -182,7 +184,7 @@ def _values(word: str, found: Any) -> Iterable[Any]:
 
 
 def _filled(value: Any, words: dict[str, Any]) -> Any:
-    """A copy with the words in braces replaced, in keys, too."""
+    """Return a copy with the words in braces replaced, also in mapping keys. Raises ProfileError for unknown words."""
     if isinstance(value, str):
         try:
             return value.format(**words)
@@ -194,7 +196,7 @@ def _filled(value: Any, words: dict[str, Any]) -> Any:
 
 
 def _number(key: str, value: Any) -> Any:
-    """The value of an attribute `int`, in which words of `repeat` were replaced, as a number."""
+    """Convert the value of an `int` attribute to a number after words were replaced; other values are unchanged."""
     return int(value) if key == "int" and isinstance(value, str) and value.isdecimal() else value
 
 
