@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,8 @@ def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = modules[name]
-        return getattr(import_module(module if module.startswith("dray.") else f"{package}.{module}"), name)
+        found = getattr(import_module(module if module.startswith("dray.") else f"{package}.{module}"), name)
+        vars(sys.modules[package])[name] = found  # found there the next time
+        return found
 
     return __getattr__

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.api.validation.slices import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
+from dray.api.kinds.resource_slice import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
 from dray.driver import Pool, Version, device
 from dray.driver.pools import SLICE_BYTES_MAX, Tree, attribute, specs
 

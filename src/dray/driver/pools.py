@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.validation.slices import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
+from dray.api.kinds.resource_slice import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
 from dray.api.wire import Tree
 
 # An object is stored in etcd, which accepts 1.5 MiB per request; half of that leaves room for metadata.

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from dray.api.kinds.resource_slice import request_policy
 from dray.api.paths import Path
 from dray.api.types.resource import DeviceCapacity
-from dray.api.validation.capacities import request_policy
 from tests.api.asking import faults
 
 

@@ -11,67 +11,14 @@ these steps. Rules that neither can express are functions in `dray.api.validatio
 module of a kind.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import Any
+from dray.lazy import lazily
 
-from dray.api.constraints.compiler import Checker, checker, suspicion
-from dray.api.constraints.steps import function, steps_of
-from dray.api.errors import MOST_ERRORS, FieldError
-from dray.api.paths import Path
+if TYPE_CHECKING:
+    from dray.api.constraints.judging import checked, judged
+    from dray.api.constraints.steps import function
 
 __all__ = ["checked", "function", "judged"]
 
-
-class _Enough(Exception):
-    """More errors were found than are reported."""
-
-
-class _FoundErrors(list[FieldError]):
-    """List that collects errors and raises _Enough above MOST_ERRORS; `context` is for rules that need it."""
-
-    __slots__ = ("context",)
-
-    def __init__(self, context: Any = None) -> None:
-        super().__init__()
-        self.context = context
-
-    def __call__(self, error: FieldError) -> None:
-        self.append(error)
-        if len(self) > MOST_ERRORS:
-            raise _Enough
-
-
-def judged(message: str, value: Any, old: Any = None, path: Path | None = None) -> list[FieldError]:
-    """Check a value against the constraints of a message. Returns the errors; `old` is the replaced value or None."""
-    suspects = suspicion(message)
-    if suspects is None or not suspects(value, old):
-        return []
-    check = checker(message)
-    assert check is not None  # a message has both functions or neither
-    return _told(check, value, old, path)
-
-
-def checked(
-    message: str,
-    value: Any,
-    path: Path | None = None,
-    old: Any = None,
-    context: Any = None,
-    of_status: bool = False,
-) -> list[FieldError]:
-    """Perform the steps of a message for a value. Returns the field errors, at most MOST_ERRORS + 1.
-
-    For a kind, the steps of its status are separate: `of_status` selects them.
-    """
-    steps = steps_of(message, of_status)
-    return _told(steps, value, old, path, context) if steps is not None else []
-
-
-def _told(check: Checker, value: Any, old: Any, path: Path | None, context: Any = None) -> list[FieldError]:
-    found = _FoundErrors(context)
-    try:  # noqa: SIM105  # `suppress` takes longer than validating a small message
-        check(value, old, path, found)
-    except _Enough:
-        pass
-    return found
+__getattr__ = lazily(__name__, {"judging": ("checked", "judged"), "steps": ("function",)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +14,9 @@ from dray.api.paths import Path
 from dray.api.remembered import remembered
 from dray.api.rules import Errors, each, named, unique, within
 from dray.api.types import resource
-from dray.api.validation.context import Complaint, Context
+
+if TYPE_CHECKING:
+    from dray.api.validation.context import Complaint, Context
 
 LIST_MAX = 32  # maximum number of requests, constraints, configurations, selectors and results
 SELECTOR_MAX = 10 * 1024

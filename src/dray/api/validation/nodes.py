@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dray.api import names
-from dray.api.constraints import checked
 from dray.api.errors import FieldError, forbidden, invalid, required
 from dray.api.paths import Path
-from dray.api.rules import Errors, named
+from dray.api.rules import Errors, checked, named
 from dray.api.schema import CORE
 from dray.api.types import core
 

@@ -15,6 +15,7 @@ import msgspec
 
 from dray.api.calls import Caller, DeleteCall, PatchCall
 from dray.api.errors import ApiError
+from dray.api.kinds.custom_resource_definition import approval
 from dray.api.resources import RESOURCES, Resource
 from dray.api.types.apiextensions import (
     CustomResourceDefinition,
@@ -22,7 +23,6 @@ from dray.api.types.apiextensions import (
     CustomResourceDefinitionNames,
 )
 from dray.api.users import MASTERS, User
-from dray.api.validation.definitions import approval
 from dray.apiserver.core import ApiServer
 from dray.apiserver.custom.definitions import DEFINITIONS, Definitions
 from dray.apiserver.write.definitions import CLEANUP
