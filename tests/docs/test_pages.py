@@ -39,6 +39,7 @@ def reader(commands: Path) -> Iterator[Reader]:
         ("docs/simulation.md", 10),
         ("docs/autoscaling.md", 5),
         ("docs/why-pending.md", 12),
+        ("docs/driver.md", 8),
     ],
 )
 def test_every_command_works_as_written(page: str, at_least: int, reader: Reader) -> None:

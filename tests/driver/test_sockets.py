@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from dray.driver.sockets import PATH_BYTES_MAX, SocketError, Sockets, SocketServer, check_length
+from dray.driver.sockets import PATH_BYTES_MAX, SocketError, Sockets, SocketServer
 from tests.driver.places import Places
 
 
@@ -21,12 +22,16 @@ def test_the_paths_are_those_that_a_node_agent_looks_at() -> None:
     assert Sockets.below(Path("k"), "d").plugin.is_absolute()
 
 
-def test_a_path_may_have_107_bytes_and_no_more() -> None:
-    check_length(Path("/" + "x" * (PATH_BYTES_MAX - 1)))
-    with pytest.raises(SocketError, match="has 108 bytes, at most 107"):
-        check_length(Path("/" + "x" * PATH_BYTES_MAX))
-    with pytest.raises(SocketError, match="has 161 bytes"):
-        check_length(Path("/" + "ä" * 80))
+async def test_a_path_that_is_too_long_for_the_kernel_is_bound_through_its_directory(places: Places) -> None:
+    path = places.root / ("ä" * 40) / ("x" * 40) / "dra.sock"
+    server = SocketServer(path, lambda _: None)
+    await server.start()
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(f"/proc/self/fd/{directory}/dra.sock")
+    os.close(directory)
+    await server.stop(0)
+    assert not path.exists()
 
 
 async def test_a_longest_path_can_be_bound_and_a_stale_socket_is_replaced(places: Places) -> None:

@@ -6,16 +6,20 @@ distinguished by a uid. Left out: what is served (`plugin`).
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc.aio
 
 from dray.rpc.services import start_server
+
+log = logging.getLogger(__name__)
 
 # sun_path of a Unix domain socket has 108 bytes, of which the last is zero.
 PATH_BYTES_MAX = 107
@@ -57,7 +61,10 @@ class SocketServer:
         self._inode = 0
 
     async def start(self) -> None:
-        check_length(self._path)
+        if len(os.fsencode(self._path)) > PATH_BYTES_MAX:
+            log.warning(
+                "%s has more than %d bytes: dray's node agent can connect, a kubelet cannot", self._path, PATH_BYTES_MAX
+            )
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             _check_free(self._path)
@@ -69,8 +76,9 @@ class SocketServer:
     async def _open(self, private: Path) -> None:
         self._server = grpc.aio.server()
         self._add_services(self._server)
-        self._server.add_insecure_port(f"unix:{private}")
-        await start_server(self._server)
+        with _bindable(private) as path:
+            self._server.add_insecure_port(f"unix:{path}")
+            await start_server(self._server)
         self._show(private)
 
     def _show(self, private: Path) -> None:
@@ -90,12 +98,17 @@ class SocketServer:
         await self._server.stop(grace)
 
 
-def check_length(path: Path) -> None:
-    length = len(os.fsencode(path))
-    if length > PATH_BYTES_MAX:
-        raise SocketError(
-            f"socket path {path} has {length} bytes, at most {PATH_BYTES_MAX} can be bound: use a shorter directory"
-        )
+@contextmanager
+def _bindable(path: Path) -> Iterator[str]:
+    """Give a name of a socket that is short enough to bind: through a descriptor of its directory if the path is long."""
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
 
 
 def _check_free(path: Path) -> None:
