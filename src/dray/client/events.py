@@ -38,7 +38,7 @@ _REMEMBERED = 4096
 # Burst and rate of different events about one object, or about all objects of one controller. Otherwise a controller
 # with 30,000 pods would create as many events, which are kept for an hour, long after the pods are gone. The condition of a
 # pod has the message of its event.
-_BURST = 200
+_BURST = 1000
 _EVENTS_PER_SECOND = 1.0
 # Events written concurrently: a store that waits for its disk writes many as fast as one.
 _AT_ONCE = 16
