@@ -39,7 +39,7 @@ _known: dict[str, Answers] = {}
 NamespacedName = tuple[str, str]
 T = TypeVar("T")
 P = ParamSpec("P")
-Question = Callable[..., Any]
+AnswersMethod = Callable[..., Any]
 """A method of `Answers`. Its first argument is the time limit in seconds."""
 
 
@@ -71,7 +71,7 @@ def _forget(key: str, interrupt: Interrupt) -> None:
         gc.unfreeze()
 
 
-def _answer(key: str, question: Question, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
+def _answer(key: str, question: AnswersMethod, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
     """Return the outcome of a question from a copy, in the worker process."""
     if key not in _known:
         return AnalystOutcome(is_lost=True)
@@ -192,7 +192,7 @@ class ClusterAnalyst:
             await self._background.close()
 
     async def _outcome(
-        self, facts: ClusterFacts, seconds: float, question: Question, arguments: tuple[Any, ...]
+        self, facts: ClusterFacts, seconds: float, question: AnswersMethod, arguments: tuple[Any, ...]
     ) -> AnalystOutcome:
         """Ask once, with a time limit. Returns the outcome. Raises TimeoutError after restarting the worker process."""
         try:
@@ -204,7 +204,7 @@ class ClusterAnalyst:
             raise
 
     async def _put(
-        self, facts: ClusterFacts, question: Question, arguments: tuple[Any, ...]
+        self, facts: ClusterFacts, question: AnswersMethod, arguments: tuple[Any, ...]
     ) -> asyncio.Task[AnalystOutcome]:
         """Send changes and the question to the worker process, in order. Returns the task of the answer."""
         async with self._telling:
@@ -232,7 +232,7 @@ class ClusterAnalyst:
             self._copies.clear()
 
 
-def _told(found: AnalystOutcome, question: Question) -> Any:
+def _told(found: AnalystOutcome, question: AnswersMethod) -> Any:
     """Return the answer of an outcome. Raises QuestionError."""
     if found.refused is not None:
         text, field, code, status = found.refused

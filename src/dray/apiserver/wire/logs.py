@@ -210,7 +210,7 @@ class NodeLogs:
 
 
 async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request to a node and return its response. Raises ClientError if the node redirects a WebSocket request.
+    """Send a request to a node and return its response. Fails if the node redirects a WebSocket request.
 
     A redirect would let the node choose another target, and WebSocket requests have no option to disable redirects.
     """
