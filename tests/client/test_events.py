@@ -199,14 +199,14 @@ async def test_all_pods_of_one_controller_share_a_bounded_number_of_events(pod: 
     for number in range(1500):
         meta = replace(pod.metadata, uid=f"u{number}", name=f"p{number}", ownerReferences=(owner,))
         recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
-    assert _dropped("shared") == 1300
+    assert _dropped("shared") == 500
     recorder.record(pod, "FailedScheduling", "no room")  # another's budget
-    assert _dropped("shared") == 1300
+    assert _dropped("shared") == 500
     await clock.advance(10)
     for number in range(20):
         meta = replace(pod.metadata, uid=f"v{number}", ownerReferences=(owner,))
         recorder.record(replace(pod, metadata=meta), "FailedScheduling", "no room")
-    assert _dropped("shared") == 1310
+    assert _dropped("shared") == 510
 
 
 async def test_what_cannot_count_up_any_more_is_forgotten(pod: core.Pod, clock: ManualClock) -> None:
