@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 LARGEST_OBJECT = 3 * MIB // 2  # bytes of a stored object; etcd accepts no more in one request
 LARGE = 32 * KIB  # bytes of a body or object, above which its steps run in the worker thread
-BACKGROUND_SECONDS = 60.0  # that a request waits for the background process
+BACKGROUND_SECONDS = 60.0  # maximum time that a request waits for the worker process
 ROW_VALUES = 5000  # values that the columns of a custom object may read: 1.5 ms
 WEBHOOK_CONNECTIONS = 64  # to one webhook
 OWN_WEBHOOK_CONNECTIONS = 8  # of these, reserved for each webhook

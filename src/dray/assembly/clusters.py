@@ -97,8 +97,9 @@ class ClusterDirectory:
 
     @contextmanager
     def recorded(self, url: str, runs: tuple[str, ...], state: str) -> Iterator[None]:
-        """Keep a record within the context, while the cluster runs in this process. Adds the cluster to the user's
-        list.
+        """Keep a record within the context, while the cluster runs in this process.
+
+        Adds the cluster to the user's list.
         """
         pid = os.getpid()
         started = timestamp(time.time())

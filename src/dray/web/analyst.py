@@ -59,9 +59,7 @@ def _update(
         _known[key] = Answers(begins)
     if key in _known:
         _known[key].take_over(objects, pools, hidden)
-    if (
-        len(objects) + len(pools) >= _OBJECTS
-    ):  # a pass of the collector over large copies would hold up other computations
+    if len(objects) + len(pools) >= _OBJECTS:  # a garbage collection of large copies would delay other computations
         gc.freeze()
 
 

@@ -261,7 +261,7 @@ class Answers:
         snapshot = self._snapshot
         found = self._explained(namespace, name, seconds * _FOR_CAUSE)
         pod = snapshot.get(Pod, name, namespace)
-        assert pod is not None  # it was explained
+        assert pod is not None  # explained above, so the pod exists
         claims = pending_claims(snapshot, pod) if found.waits else []
         try:
             steps = steps_of(snapshot, claims, StepMeter(steps_in(seconds)))

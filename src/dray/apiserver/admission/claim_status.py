@@ -48,9 +48,7 @@ class ClaimStatusRights(Admission):
     def _binding(
         self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
     ) -> Iterator[FieldError]:
-        """Yield an error if the user changed allocation or reservations without the right to
-        `resourceclaims/binding`.
-        """
+        """Yield an error if allocation or reservations changed without the right to `resourceclaims/binding`."""
         if new.allocation == old.allocation and new.reservedFor == old.reservedFor:
             return
         is_allocation = new.allocation != old.allocation

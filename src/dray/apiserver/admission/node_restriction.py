@@ -93,9 +93,7 @@ class NodeRestriction(Admission):
             raise request.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
 
     def _check_token(self, request: AdmissionRequest, node: str) -> None:
-        """Raise Forbidden unless a token is requested for a pod of the node, with audiences of the pod's volumes
-        only.
-        """
+        """Raise Forbidden unless a token is requested for a pod of the node, with audiences of that pod's volumes."""
         bound = cast(TokenRequest, request.object).spec.boundObjectRef
         if bound is None or (bound.apiVersion, bound.kind) != ("v1", "Pod") or not bound.name:
             raise request.forbidden("node requested token not bound to a pod")

@@ -124,7 +124,9 @@ class Measured:
 
 def read_look(text: str, now: float) -> Look:
     """Return the sample in a text of metrics. An invalid text gives an empty sample."""
-    from prometheus_client.parser import text_string_to_metric_families  # takes long to import, and few ask
+    from prometheus_client.parser import (
+        text_string_to_metric_families,
+    )  # late: takes long to import, and few clients need it
 
     values: dict[str, dict[Name, float]] = defaultdict(dict)
     try:

@@ -24,9 +24,7 @@ from dray.apiserver.streaming.websockets import WebSocket
 STREAMS_WITHIN = 30.0  # seconds in which a SPDY client must open the streams it requested
 _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 
-StreamMessage = tuple[
-    int, bytes
-]  # a channel and data; CLOSE with the number of a channel says that nothing more comes there
+StreamMessage = tuple[int, bytes]  # channel and data; CLOSE with the number of a channel marks its end
 
 
 class StreamClient(Protocol):

@@ -16,7 +16,7 @@ from dray.apiserver.request import Request
 from dray.apiserver.streaming.duplex import Duplex
 from dray.apiserver.streaming.options import ConnectOptions, PodAttachOptions, PodExecOptions, PodPortForwardOptions
 
-if TYPE_CHECKING:  # most servers start without a stream, and what streams need takes long to import
+if TYPE_CHECKING:  # most servers start without a stream, and the imports of streams take long
     import aiohttp
 
     from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient

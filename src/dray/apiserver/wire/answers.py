@@ -34,9 +34,7 @@ _LARGE = 64 << 10  # bytes of an object, above which it is not copied for each r
 
 
 class ListAnswer(msgspec.Struct, frozen=True):
-    """A list to be encoded: its tree without items, the field of the items, and a function that encodes items as
-    JSON.
-    """
+    """A list to be encoded: its tree without items, the field of the items, and a function that encodes items."""
 
     tree: dict[str, Any]
     member: str  # "items", or "rows" in a table
@@ -233,7 +231,7 @@ def _event(media: str, type_: str, body: bytes) -> bytes:
     """Return a watch event as a JSON line or protobuf frame; `body` is the object in JSON."""
     if media != PROTOBUF:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
-    from dray.api import protobuf  # large, and only Go clients need it
+    from dray.api import protobuf  # late: large, and only Go clients need it
 
     return protobuf.encode_event(type_, protobuf.encode(msgspec.json.decode(body)))
 

@@ -167,7 +167,7 @@ def unsupported_media(media: str, accepted: tuple[str, ...]) -> UnsupportedMedia
 
 
 def _read_protobuf(data: bytes, resource: Resource, version: str, values: int) -> Any:
-    from dray.api import protobuf  # large, and only Go clients need it
+    from dray.api import protobuf  # late: large, and only Go clients need it
 
     return protobuf.decode(data, resource.api_version(version), resource.kind, values)
 
@@ -237,9 +237,7 @@ def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeate
 
 
 def _check_yaml(deepest: int, data: bytes, values: int) -> None:
-    """Raise for YAML that has aliases, has too many values, or is nested deeply enough to overflow the C loader's
-    stack.
-    """
+    """Raise for YAML with aliases or too many values, or nested deeply enough to overflow the C loader's stack."""
     import yaml
 
     depth = 0

@@ -78,7 +78,7 @@ class DocumentsMade:
 
     @cached_property
     def openapi(self) -> OpenApi:
-        from dray.apiserver.wire.openapi import OpenApi  # large, and only people's tools need it
+        from dray.apiserver.wire.openapi import OpenApi  # late: large, and only some tools need it
 
         return OpenApi(self._served)
 

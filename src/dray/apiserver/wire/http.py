@@ -505,7 +505,7 @@ class HttpCall:
 
 def _has_protobuf(target: RequestTarget) -> bool:
     """Return whether the resource has a protobuf form in this version."""
-    from dray.api import protobuf  # large, and only Go clients need it
+    from dray.api import protobuf  # late: large, and only Go clients need it
 
     return protobuf.has_form(target.resource.api_version(target.version))
 

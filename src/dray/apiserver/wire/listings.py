@@ -84,7 +84,7 @@ class Listings:
 
     async def _protobuf(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
         """Yield a list as protobuf. Raises TooManyRequests if too many are being encoded."""
-        from dray.api import protobuf  # large, and only Go clients need it
+        from dray.api import protobuf  # late: large, and only Go clients need it
 
         with self.whole.taken(answer.size()):
             parts = await turns().run(user, _encoded(answer.tree, answer))

@@ -81,10 +81,9 @@ class Deletion:
         raise conflict(request.resource, request.name, "too many others write to it at the same time")
 
     async def delete_collection(self, request: Request) -> Answer:
-        """Delete all objects that a list with the same options returns. Returns the objects, deleted or marked for
-        deletion.
+        """Delete all objects that a list with the same options returns.
 
-        Objects that are already deleted are ignored.
+        Returns the objects, deleted or marked for deletion. Objects that are already deleted are ignored.
         """
         _check(request.options)
         found = await list_objects(self._storage.cache, request)

@@ -1,5 +1,4 @@
-"""Device holds: which claim has which device, written in the same commit as the claim, so no device is allocated
-twice.
+"""Device holds: which claim has which device, written in one commit with the claim, to prevent double allocation.
 
 Two schedulers that decide at the same moment write two different claims, so the revisions of the claims cannot show
 the conflict. Therefore each allocation is also recorded under keys for its devices, committed together with the

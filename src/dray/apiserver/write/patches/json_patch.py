@@ -204,8 +204,9 @@ class _Document:
         edit(container, pointer[-1])
 
     def _owned(self, container: JsonValue) -> JsonValue:
-        """Return the container if only this document references it, else a shallow copy. Raises PatchRejected for
-        other values.
+        """Return the container if only this document references it, else a shallow copy.
+
+        Raises PatchRejected for a value that is not a container.
         """
         if id(container) in self._own:
             return container
