@@ -1,5 +1,6 @@
-"""Autoscaling for pods with claims: which nodes to add for the pods that wait, which to remove, and why.
+"""Autoscaling for pods with claims: which nodes to add for waiting pods, which nodes to remove, and why.
 
-`groups` reads node groups, `planner.plan` finds the cheapest nodes over all groups at once, `scale_down.removable` the
-nodes that can go, `loop.Autoscaler` does both again and again through a provider. docs/autoscaling.md tells how.
+`groups` reads node groups, `planner.plan` finds the cheapest nodes over all groups at once, `scale_down.scale_down`
+finds
+removable nodes, and `loop.Autoscaler` does both repeatedly through a provider. See docs/autoscaling.md.
 """

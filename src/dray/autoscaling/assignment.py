@@ -1,6 +1,6 @@
-"""From numbers back to names: which pod goes to which new node with which devices, and why others go nowhere. Pure.
+"""Converts purchases to a plan: which pod gets which new node and devices, and why other pods get none. No I/O.
 
-Units of a kind take the places of their kind in order, so the first to come are the first to be served.
+Units of a kind take the places of their kind in order, so earlier units are served first.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from dray.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, ScaleU
 from dray.autoscaling.trial import Filled
 from dray.sim.what_if import DeviceUse
 
-_EXPLAINED = 500  # kinds times groups for which it is told why a group does not help pods that another one helps
+_EXPLAINED = 500  # limit of kinds times groups up to which refusals by other groups are explained for served pods
 
 
 class PlanningTask(msgspec.Struct, frozen=True):
-    """What is wanted of whom: `reachable` units of each kind have devices on the network, `wanted` of them a group."""
+    """Input of planning. By kind: `reachable` units can get network-attached devices, and `wanted` of them can be
+    served by groups.
+    """
 
     kinds: tuple[PodKind, ...]
     packings: Sequence[Packings]
@@ -37,7 +39,7 @@ class PlanningTask(msgspec.Struct, frozen=True):
 
     @property
     def sharing(self) -> frozenset[str]:
-        """The pods for which devices on the network may not suffice, where these are few enough to try all choices."""
+        """Pods that compete for network-attached devices, if they are few enough to try all choices; otherwise empty."""
         users = [kind for number, kind in enumerate(self.kinds) if any(own.reaches[number] for own in self.packings)]
         if sum(len(kind.units) for kind in users) > EXACT_UNITS:
             return frozenset()
@@ -45,19 +47,21 @@ class PlanningTask(msgspec.Struct, frozen=True):
 
     @property
     def is_short(self) -> bool:
-        """Whether devices on the network do not suffice for all."""
+        """Whether network-attached devices do not suffice for all units."""
         return any(much < len(kind.units) for much, kind in zip(self.reachable, self.kinds, strict=True))
 
     @property
     def most_steps(self) -> int:
-        """How many steps down lists of alternatives all units could take."""
+        """Upper bound for the fallback steps of all units to lower-ranked alternatives."""
         return sum(_most_steps(kind.first) * len(kind.units) for kind in self.kinds)
 
 
 def assign(
     task: PlanningTask, purchases: Iterable[NodePurchase], groups: NodeGroups, first: Mapping[str, int]
 ) -> ScaleUpPlan:
-    """Give names to what is bought; costs are left out. `first` says how many new nodes of a group have names already."""
+    """Convert purchases to planned nodes with pods and names, without costs. `first` is the number of names already
+    used by group.
+    """
     names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
     taken = [0] * len(task.kinds)
     nodes = []
@@ -79,7 +83,9 @@ def assign(
 
 
 def tell_linked(task: PlanningTask, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> ScaleUpPlan:
-    """What is told of linked kinds, costs left out; `refuses` is what a new node of a group says to a unit in the whole cluster."""
+    """Return the plan for linked kinds, without costs. `refuses` returns the verdict of a new node of a group for a
+    unit.
+    """
     served, unhelped, helpful = [], [], set()
     for number, kind in enumerate(task.kinds):
         left = bought.left.get(number, ())
@@ -100,6 +106,7 @@ def tell_linked(task: PlanningTask, bought: Bought, refuses: Callable[[int, Unit
 
 
 def _linked_refusal(task: PlanningTask, at: int, number: int, said: NodeVerdict | None) -> GroupRefusal:
+    """Return why a group does not help a linked kind."""
     own = task.packings[at]
     if said is None:
         return GroupRefusal(own.group.name, NoHelp.CLOSED if own.group.name in task.closed else NoHelp.NO_ROOM)
@@ -110,7 +117,7 @@ def _linked_refusal(task: PlanningTask, at: int, number: int, said: NodeVerdict 
 
 
 def _served(task: PlanningTask, number: int, served: int) -> Served:
-    """Why the first units of a kind go where they go."""
+    """Return which groups fit the first units of a kind, and why others do not."""
     kind = task.kinds[number]
     pods = tuple(name_of(pod) for unit in kind.units[:served] for pod in unit.pods)
     able = tuple(own.group.name for own in task.packings if own.most[number])
@@ -119,6 +126,7 @@ def _served(task: PlanningTask, number: int, served: int) -> Served:
 
 
 def _node(kinds: Sequence[PodKind], own: Packings, one: NodePurchase, name: str, taken: list[int]) -> PlannedNode:
+    """Return the planned node for one purchase, assigning the next units of each kind."""
     filled = own.filled(one.packing)
     assert filled is not None  # only possible packings are bought
     order = {outcome.pod: place for place, outcome in enumerate(filled.outcomes)}
@@ -133,7 +141,7 @@ def _node(kinds: Sequence[PodKind], own: Packings, one: NodePurchase, name: str,
 
 
 def _pods(own: Packings, filled: Filled, model: Unit, unit: Unit, node: str) -> Iterable[PlannedPod]:
-    """The pods of a unit, with the devices that the unit got which was tried in its place."""
+    """Yield the pods of a unit, with the devices that the tried unit got in their place."""
     claims = {old.metadata.name: new.metadata.name for old, new in zip(model.claims, unit.claims, strict=True)}
     found = {outcome.pod: outcome.devices for outcome in filled.outcomes}
 
@@ -148,6 +156,7 @@ def _pods(own: Packings, filled: Filled, model: Unit, unit: Unit, node: str) -> 
 
 
 def _unhelped(task: PlanningTask, number: int, served: int) -> Unhelped | None:
+    """Return the pods of a kind without a node and the reasons, or None if all are served."""
     kind = task.kinds[number]
     left = kind.units[served:]
     if not left:
@@ -157,6 +166,7 @@ def _unhelped(task: PlanningTask, number: int, served: int) -> Unhelped | None:
 
 
 def _refusal(task: PlanningTask, own: Packings, number: int, kind: PodKind) -> GroupRefusal:
+    """Return why a group does not help a kind."""
     group = own.group.name
     if not own.most[number]:
         why = own.trial.why_not(kind.first)
@@ -170,5 +180,6 @@ def _refusal(task: PlanningTask, own: Packings, number: int, kind: PodKind) -> G
 
 
 def _most_steps(unit: Unit) -> int:
+    """Return the largest number of fallback steps that a unit's requests can take."""
     requests = (request for claim in unit.claims for request in claim.spec.devices.requests or ())
     return sum(max(0, len(request.firstAvailable) - 1) for request in requests)

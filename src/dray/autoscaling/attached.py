@@ -1,7 +1,7 @@
-"""Pools that are attached to the network: new nodes reach them, and do not multiply them.
+"""Network-attached pools, which new nodes can reach but do not multiply.
 
-A kind that takes devices from such pools can be served only as long as they last, however many nodes are bought. Units are
-placed one after the other, each with a new node of its own, until a pool has run out.
+A kind that needs devices of such pools can only be served until the pools are exhausted, however many nodes are
+bought. Units are placed one by one, each with a new node of its own, until no devices are left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dray.sim.cluster import Cluster
 
 
 def servable(kinds: Sequence[PodKind], packings: Sequence[Packings], base: ClusterTemplate) -> list[int]:
-    """How many units of each kind the pools on the network can serve, all units of earlier kinds being served."""
+    """Return for each kind how many units the network-attached pools can serve, after all units of earlier kinds."""
     cluster: Cluster | None = None
     found = []
     for number, kind in enumerate(kinds):
@@ -31,7 +31,7 @@ def servable(kinds: Sequence[PodKind], packings: Sequence[Packings], base: Clust
 
 
 def _served(cluster: Cluster, kind: PodKind, able: Sequence[Packings]) -> int:
-    """How many units get what they need when each may have a new node of any group."""
+    """Return how many units can be placed if each may have a new node of any group."""
     for count, unit in enumerate(kind.units):
         if not any(_is_served(cluster, unit, own) for own in able):
             return count
@@ -39,6 +39,7 @@ def _served(cluster: Cluster, kind: PodKind, able: Sequence[Packings]) -> int:
 
 
 def _is_served(cluster: Cluster, unit: Unit, own: Packings) -> bool:
+    """Try a unit with a new node of a group. Returns whether the unit was placed; if not, undoes the changes."""
     name = f"{own.trial.name}-{sum(1 for _ in cluster.all(Node))}"
     cluster.add(*own.group.template.objects(name))
     if placed(cluster, unit):

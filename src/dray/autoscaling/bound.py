@@ -1,8 +1,8 @@
-"""A lower bound for the cost of any plan, and packings that come close to it: a linear program over all packings.
+"""Lower bound on the cost of any plan, and packings that come close: a linear program over all packings.
 
-Packings come in one by one, each the most valuable of its group at the present values of units. After every round the
-values, made smaller until no node of any group could be filled with more than it costs, give a bound that holds whatever
-the packings are; so the computation may stop at any time. Pure.
+Packings are added step by step, each the most valuable of its group at the current values of units (column
+generation). After each round, the values are scaled down until no node of any group can hold more value than it
+costs, which gives a valid bound. The computation may therefore stop at any time. No I/O.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dray.autoscaling.cost_model import CostModel, NodePurchase, Values
 from dray.autoscaling.greedy import first_values, share_values
 from dray.autoscaling.simplex import Master
 
-_GAIN = 1e-7  # of a node's cost: a packing that is worth less than this above it changes nothing
-KINDS = 150  # a program of more rows takes too long; the bound is that of plain values then
+_GAIN = 1e-7  # relative to a node's cost: packings that exceed it by less are ignored
+KINDS = 150  # limit of kinds for the linear program; beyond, the bound uses simple values
 
 
 class Relaxed(msgspec.Struct, frozen=True):
-    """The best bound, the values behind it, what units are worth in the end, and how often to buy which packing."""
+    """Solution of the linear program: best bound with its values, final worth of units, and fractional purchases."""
 
     bound: float
     values: Values
@@ -31,9 +31,9 @@ class Relaxed(msgspec.Struct, frozen=True):
 def relax(
     model: CostModel, left: Sequence[int], wanted: Sequence[int], rooms: Sequence[int], known: Iterable[NodePurchase]
 ) -> Relaxed:
-    """Solve the linear program, beginning with the packings of purchases that are known.
+    """Solve the linear program, starting with the packings of known purchases.
 
-    The values hold for any plan out of the units that are `wanted`, not only for those that are `left` to buy for.
+    The returned values are valid for any plan out of the `wanted` units, not only for the `left` units.
     """
     starts = first_values(model), share_values(model, left)
     best = max((_simple(model, left, wanted, rooms, start) for start in starts), key=lambda one: one.bound)
@@ -62,7 +62,7 @@ def relax(
 def _simple(
     model: CostModel, left: Sequence[int], wanted: Sequence[int], rooms: Sequence[int], start: Sequence[float]
 ) -> Relaxed:
-    """The bound that plain values give."""
+    """Return the bound that given unit values provide."""
     values, _ = _valid(model, wanted, start, [0.0] * len(rooms))
     return Relaxed(values.bound(left, rooms), values, tuple(start))
 
@@ -70,7 +70,7 @@ def _simple(
 def _valid(
     model: CostModel, wanted: Sequence[int], units: Sequence[float], rooms: Sequence[float]
 ) -> tuple[Values, list[tuple[int, tuple[tuple[int, int], ...]]]]:
-    """Values that no node's packing exceeds, and the packings that did."""
+    """Return values scaled so that no packing exceeds its node's cost, and the packings that exceeded it."""
     scale, found = 1.0, []
     for group, (cost, room) in enumerate(zip(model.costs.nodes, rooms, strict=True)):
         offer = model.offer(group, units, wanted)

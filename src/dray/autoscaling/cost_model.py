@@ -1,6 +1,6 @@
-"""What is on offer and what is wanted: packings and costs of all groups, and how many units of each kind. Pure.
+"""Model of offers and demand: packings and costs of all groups, and the number of units of each kind. No I/O.
 
-A `NodePurchase` is a node of a group with a packing; purchases are what every way of planning ends in.
+A `NodePurchase` is a number of nodes of a group with a packing; every planning method returns purchases.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dray.autoscaling.packings import NodePacking, Packings
 from dray.autoscaling.pricing import PricedPacking, best_packing
 
 UnitCounts = tuple[int, ...]
-RANKS = 3  # priorities that are told apart: the two highest, and all others
+RANKS = 3  # number of ranks: the two highest priorities, and all others
 
 
 class NodePurchase(msgspec.Struct, frozen=True):
-    """So many nodes of a group, each with the same packing."""
+    """A number of nodes of one group, each with the same packing."""
 
     group: int
     packing: NodePacking
@@ -28,23 +28,23 @@ class NodePurchase(msgspec.Struct, frozen=True):
 
 
 class Values(msgspec.Struct, frozen=True):
-    """What a unit of each kind is worth, and what room in each group costs beside its nodes (at most 0).
+    """Value of a unit of each kind, and value of room in each group (at most 0).
 
-    They are such that no node can be filled with more than it costs, so a lower bound for any units is the sum of their
-    values, and of those of the rooms.
+    No node can be filled with more value than it costs, so the sum of values of units and rooms is a lower bound on
+    the cost.
     """
 
     units: tuple[float, ...]
     rooms: tuple[float, ...]
 
     def bound(self, left: Sequence[int], rooms: Sequence[int]) -> float:
-        """What nodes for these units cost at the least."""
+        """Return a lower bound on the cost of nodes for the units in `left`."""
         pairs = zip((*self.units, *self.rooms), (*left, *rooms), strict=True)
         return max(0.0, sum(value * much for value, much in pairs))
 
 
 class CostModel:
-    """All groups with their costs, the wanted units, and the time that planning may take."""
+    """Costs and packings of all groups, sizes and ranks of kinds, and the deadline of planning."""
 
     def __init__(self, packings: Sequence[Packings], costs: Costs, kinds: Sequence[PodKind], deadline: float) -> None:
         self.packings = packings
@@ -55,29 +55,32 @@ class CostModel:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
     def unplaced(self, left: Sequence[int]) -> list[float]:
-        """What it costs to leave out a unit of each kind: more than all nodes that could be bought for all of them.
+        """Return for each kind the penalty for leaving out a unit, which exceeds the cost of all nodes that could be
+        bought.
 
-        A unit of a higher rank costs more than all units of lower ranks.
+        The penalty for a unit of a higher rank exceeds that of all units of lower ranks.
         """
         most, units = max(self.costs.nodes, default=0.0) + self.costs.step, 1 + sum(left)
         pods = units * max(self.sizes, default=1)
         return [most * units * size * pods**rank for size, rank in zip(self.sizes, self.ranks, strict=True)]
 
     def cost(self, group: int, packing: NodePacking) -> float:
-        """What a node costs with its packing: the node, and the steps down lists of alternatives."""
+        """Return the cost of a node with its packing, including fallback steps to lower-ranked alternatives."""
         return self.costs.nodes[group] + self.costs.step * self.steps(group, packing)
 
     def steps(self, group: int, packing: NodePacking) -> int:
-        """How far down their lists of alternatives the units of a packing are served."""
+        """Return the number of fallback steps to lower-ranked alternatives in a packing."""
         filled = self.packings[group].filled(packing)
         return filled.steps if filled is not None else 0
 
     def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> PricedPacking:
-        """The packing of a node of the group that is worth most. Steps that cannot be avoided are taken off."""
+        """Return the most valuable packing of a node of the group, after subtracting the cost of unavoidable fallback
+        steps.
+        """
         own = self.packings[group]
         net = [value - self.costs.step * steps for value, steps in zip(values, own.least_steps, strict=True)]
         return best_packing(own, net, left)
@@ -87,14 +90,16 @@ class CostModel:
 
 
 def ranks(kinds: Sequence[PodKind]) -> list[int]:
-    """How important kinds are, by the priority of their pods: 0, 1 or 2, the highest two priorities being told apart."""
+    """Return the rank of each kind by the priority of its pods: the two highest priorities are distinct, all others
+    are 0.
+    """
     priorities = [max(pod.spec.priority or 0 for pod in kind.first.pods) for kind in kinds]
     order = sorted({*priorities})[-RANKS:]
     return [order.index(max(priority, order[0])) for priority in priorities]
 
 
 def without(left: Sequence[int], packing: NodePacking, times: int = 1) -> UnitCounts:
-    """The units that are left after so many nodes with a packing."""
+    """Return the units left after buying nodes with a packing."""
     after = [*left]
     for kind, count in packing:
         after[kind] = max(0, after[kind] - count * times)
@@ -102,7 +107,7 @@ def without(left: Sequence[int], packing: NodePacking, times: int = 1) -> UnitCo
 
 
 def within(packing: NodePacking, left: Sequence[int]) -> NodePacking:
-    """The part of a packing for which there are units."""
+    """Return the part of a packing for which units are left."""
     return tuple((kind, min(count, left[kind])) for kind, count in packing if left[kind])
 
 

@@ -1,8 +1,8 @@
-"""The pods that wait for nodes, in units that go to one node together, and units that are alike in kinds. Pure.
+"""Waiting pods as units that must share a node, and equal units as kinds. No I/O.
 
-Pods that share a claim without devices make one unit, since the claim's devices will be on one node. Units of a kind may
-take each other's place, so a thousand equal pods cost no more thought than ten. A pod that waits for something else than a
-node (a gate, a claim that is missing) is no demand. Gangs would be units, too: whoever adds them changes this module.
+Pods that share an unallocated claim form one unit, because the claim's devices will be on one node. Units of a kind
+are interchangeable, so planning for a thousand equal pods takes no longer than for ten. Pods that wait for something
+other than a node (a scheduling gate, a missing claim) are not part of the demand.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dray.sim.cluster import Cluster
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
 
-ONE_NODE = "autoscaling.dray.dev/one-node"  # on pods in a trial: those with the same value go to one node together
+ONE_NODE = "autoscaling.dray.dev/one-node"  # annotation of pods in a trial: pods with the same value must share a node
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Pods that go to one node together, with the claims that they use."""
+    """Pods that must be placed on one node together, with the claims that they use."""
 
     pods: tuple[Pod, ...]
     claims: tuple[ResourceClaim, ...] = ()
 
 
 class PodKind(msgspec.Struct, frozen=True):
-    """Units that are alike, the first to be served first."""
+    """Interchangeable units, in the order in which they are served."""
 
     units: tuple[Unit, ...]
 
@@ -47,18 +47,19 @@ class PodKind(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What waits for nodes, by kind; and pods that no node can help, since they wait for something else."""
+    """Units that wait for nodes, by kind, and pods that no node can help because they wait for something else."""
 
     kinds: tuple[PodKind, ...]
     blocked: tuple[Pod, ...] = ()
 
     @property
     def pods(self) -> int:
+        """Number of pods in all units."""
         return sum(len(unit.pods) for kind in self.kinds for unit in kind.units)
 
 
 def demand_of(cluster: Cluster) -> Demand:
-    """The pods of a cluster that were tried and wait, the most important first, then the oldest."""
+    """Return the demand of a cluster, highest priority first, then oldest first."""
     waiting = cluster.waiting()
     found = [pod for pod in cluster.all(Pod) if not pod.spec.nodeName and not podclaims.is_finished(pod)]
     found.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creationTimestamp or ""))
@@ -69,16 +70,19 @@ def demand_of(cluster: Cluster) -> Demand:
 
 
 def _may_be_helped(cluster: Cluster, pod: Pod, why: Unschedulable | None) -> bool:
+    """Whether a pod was refused for a reason that a new node could change."""
     return why is not None and may_be_placed(why) and cluster.problem_of(pod) is None
 
 
 def may_be_placed(why: Unschedulable) -> bool:
-    """Whether a node could help a pod that was refused; none helps pods that may not be in one group."""
+    """Whether a new node could help a refused pod. False for pods whose group is incomplete or inconsistent."""
     return why.group is None or why.group.code not in WAITING | WRONG
 
 
 def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
-    """Pods that share a claim without devices, or must be on one node, together; all others alone, in the order of their first pods."""
+    """Group pods that share an unallocated claim or must be on one node into units. Other pods form units of their
+    own.
+    """
     members: dict[str, list[Pod]] = {}  # by the uid of the unit's first pod
     home: dict[str, str] = {}  # uid of a claim → unit
     claims: dict[str, dict[str, ResourceClaim]] = {}
@@ -89,7 +93,7 @@ def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
             shared.append(f"{pod.metadata.namespace}/{pod.metadata.annotations[ONE_NODE]}")
         units = dict.fromkeys(home[uid] for uid in shared if uid in home)
         unit = next(iter(units), pod.metadata.uid)
-        for other in [*units][1:]:  # the pod joins units that had nothing in common before
+        for other in [*units][1:]:  # the pod connects units that were separate before
             members[unit] += members.pop(other)
             claims[unit] |= claims.pop(other)
             home.update({uid: unit for uid, at in home.items() if at == other})
@@ -100,7 +104,7 @@ def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
 
 
 def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[PodKind]:
-    """Units that are alike together, in the order of their first."""
+    """Group equal units into kinds, in order of the first unit."""
     found: dict[bytes, list[Unit]] = {}
     picky = any(_minds_neighbours(pod) for pod in cluster.all(Pod))
     for unit in units:
@@ -109,7 +113,7 @@ def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[PodKind]:
 
 
 def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
-    """What scheduling depends on, without names."""
+    """Return a key of everything in a unit that affects scheduling, without names."""
     numbers = {claim.metadata.name: number for number, claim in enumerate(unit.claims)}
     claims = [[claim.spec, claim.status.allocation] for claim in unit.claims]
     return _ENCODE([claims, [_pod_shape(cluster, pod, numbers, labels=labels) for pod in unit.pods]])
@@ -128,6 +132,7 @@ def _pod_shape(cluster: Cluster, pod: Pod, numbers: dict[str, int], *, labels: b
 
 
 def _minds_neighbours(pod: Pod) -> bool:
+    """Whether a pod has affinity rules about other pods, or topology spread constraints."""
     affinity = pod.spec.affinity
     by_pods = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
     return by_pods or bool(pod.spec.topologySpreadConstraints)

@@ -1,9 +1,9 @@
-"""The cheapest purchases of all, by branch and bound over nodes and their packings. Pure.
+"""Exact search for the cheapest purchases, by branch and bound over nodes and their packings. No I/O.
 
-Each step serves the kind that is hardest to place, on a node of some group with every packing that contains it, or leaves
-a unit of it out, which costs more than all nodes together. A branch ends where its cost and the values of what is left
-(`model.Values`) come to as much as the best plan so far. A search that comes to its end proves that its plan is the
-cheapest one; a search that runs out of time says that it did not.
+Each step takes the kind that is hardest to place and tries every packing with this kind on a node of each group, or
+leaves out one unit, at a penalty that exceeds the cost of all nodes. A branch ends when its cost plus the values of
+the remaining units (`cost_model.Values`) reaches the cost of the best plan so far. A completed search proves its plan
+to be cheapest; a search that runs out of time reports that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 from dray.autoscaling.cost_model import CostModel, NodePurchase, UnitCounts, Values, without
 from dray.autoscaling.packings import NodePacking, Packings
 
-_EFFORT = 200_000  # branches
+_EFFORT = 200_000  # limit of branches
 
 
 class Cheapest(msgspec.Struct, frozen=True):
-    """The best purchases that were found, and whether there can be no cheaper ones."""
+    """Cheapest purchases found, and whether they are proved to be the cheapest."""
 
     purchases: tuple[NodePurchase, ...]
     proven: bool
@@ -33,7 +33,7 @@ def cheapest(
     known: Sequence[NodePurchase],
     cost: float,
 ) -> Cheapest:
-    """The cheapest purchases, at most as dear as those that are known, which come to `cost`."""
+    """Search for purchases cheaper than the known ones, whose cost is `cost`. Returns the cheapest found."""
     return _ExactSearch(model, left, values, known, cost).run(tuple(left), tuple(rooms))
 
 
@@ -53,6 +53,7 @@ class _ExactSearch:
         self._tolerance = model.costs.tie * 1e-2
 
     def run(self, left: UnitCounts, rooms: UnitCounts) -> Cheapest:
+        """Run the search. Returns the best purchases, and whether the search was completed."""
         self._branch(left, rooms, 0.0)
         return Cheapest(self._best, proven=not self._is_over)
 
@@ -61,6 +62,7 @@ class _ExactSearch:
         return self._effort > _EFFORT or self._model.is_over
 
     def _branch(self, left: UnitCounts, rooms: UnitCounts, spent: float) -> None:
+        """Explore all ways to serve the units in `left`, given the cost spent so far."""
         self._effort += 1
         if self._is_over or spent + self._values.bound(left, rooms) >= self._cost - self._tolerance:
             return
@@ -79,7 +81,9 @@ class _ExactSearch:
         self._branch(without(left, ((kind, 1),)), rooms, spent + self._unplaced[kind])
 
     def _ways(self, kind: int, left: UnitCounts, rooms: UnitCounts) -> list[tuple[int, float, NodePacking]]:
-        """The nodes that take a unit of the kind, those that cost least beyond the value of their packing first."""
+        """Return the nodes that serve a unit of the kind, as group, cost and packing, smallest cost beyond their
+        value first.
+        """
         found = []
         for group, room in enumerate(rooms):
             if room and self._model.packings[group].most[kind]:
@@ -100,12 +104,13 @@ class _ExactSearch:
         return self._packings[key]
 
     def _excess(self, group: int, packing: NodePacking) -> float:
+        """Return how much a node costs beyond the value of its packing."""
         worth = sum(self._values.units[kind] * count for kind, count in packing)
         return self._model.cost(group, packing) - worth
 
 
 def _packings(own: Packings, kind: int, capped: UnitCounts) -> Iterator[NodePacking]:
-    """Every packing that has the kind in it."""
+    """Yield every possible packing that contains the kind."""
     others = [other for other, count in enumerate(capped) if count and other != kind]
     for count in range(1, capped[kind] + 1):
         for packing in _extended(own, {kind: count}, others, capped):
@@ -114,7 +119,7 @@ def _packings(own: Packings, kind: int, capped: UnitCounts) -> Iterator[NodePack
 
 
 def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], capped: UnitCounts) -> Iterator[NodePacking]:
-    """What is begun, and with it every number of others that a node has enough of everything for."""
+    """Yield the packing begun, and all extensions with other kinds that plausibly fit."""
     packing = tuple(sorted(begun.items()))
     if not own.is_plausible(packing):
         return
@@ -125,7 +130,7 @@ def _extended(own: Packings, begun: dict[int, int], others: Sequence[int], cappe
 
 
 def _largest(packings: Sequence[NodePacking]) -> list[NodePacking]:
-    """Those that are not part of another: where nothing but nodes costs, a larger one is never worse."""
+    """Return the packings that are not part of another packing. Without choices, a larger packing is never worse."""
     tables = [dict(one) for one in packings]
     return [
         one

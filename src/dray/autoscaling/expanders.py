@@ -1,8 +1,10 @@
-"""What a node of a group costs in the measure that is to be small: the expanders of Cluster Autoscaler as one number.
+"""Cost of a node of each group by expander: Cluster Autoscaler's expanders as a single number to minimize. No I/O.
 
-`price` is the price. `least-waste` is the size of the node, since pods need what they need and all else is wasted.
-`priority` is the price, a thousand times as much for each step down in priority. Ties are broken by tiny amounts: fewer
-steps down lists of alternatives first, then fewer nodes, then the order of the groups. Pure.
+`price` is the price. `least-waste` is the size of the node, since all capacity beyond the pods' needs is wasted.
+`priority`
+is the price, times a thousand for each step down in priority. Tiny amounts break ties: fewer fallback steps first,
+then
+fewer nodes, then the order of the groups.
 """
 
 from __future__ import annotations
@@ -15,25 +17,25 @@ from dray.autoscaling.groups import AutoscalingSettings, Expander, NodeGroup
 from dray.verdicts.demand import amounts
 
 _LOWER_PRIORITY = 1000.0
-_TIE = 1e-7  # of the dearest node, for a node; ten times as much for a step down a list of alternatives
-_LATER_GROUP = 1e-3  # of the above, for each place in the file
+_TIE = 1e-7  # tie-breaker per node, relative to the most expensive node; a fallback step counts ten times as much
+_LATER_GROUP = 1e-3  # tie-breaker per position in the file, relative to the above
 _COMPARED = ("cpu", "memory")
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What a node of each group costs, with ties broken, and what a step down a list of alternatives costs."""
+    """Cost of a node of each group with tie-breakers, cost of a fallback step, and the size of the tie-breaker."""
 
     nodes: tuple[float, ...]
     step: float
     tie: float
 
     def slack(self, units: int, steps: int) -> float:
-        """What breaking ties can add at most to the cost of so many pods' nodes."""
+        """Return an upper bound on the tie-breakers in the cost of nodes for this many units and fallback steps."""
         return self.tie * (2 * units + 10 * steps)
 
 
 def costs_of(groups: Sequence[NodeGroup], settings: AutoscalingSettings) -> Costs:
-    """The costs of the groups under the expander that is set."""
+    """Return the costs of the groups for the configured expander, with tie-breakers."""
     plain = measure(groups, settings.expander)
     tie = _TIE * (max(plain, default=0.0) or 1.0)
     nodes = tuple(cost + tie * (1 + _LATER_GROUP * place) for place, cost in enumerate(plain))
@@ -41,7 +43,7 @@ def costs_of(groups: Sequence[NodeGroup], settings: AutoscalingSettings) -> Cost
 
 
 def measure(groups: Sequence[NodeGroup], expander: Expander) -> list[float]:
-    """What a node of each group costs, ties not broken."""
+    """Return the cost of a node of each group without tie-breakers."""
     if expander is Expander.LEAST_WASTE:
         return _sizes(groups)
     if expander is Expander.PRIORITY:
@@ -51,7 +53,7 @@ def measure(groups: Sequence[NodeGroup], expander: Expander) -> list[float]:
 
 
 def _sizes(groups: Sequence[NodeGroup]) -> list[float]:
-    """How large the nodes are, the largest one being 1 in each of cpu, memory and devices that any of them has."""
+    """Return the sizes of the nodes, averaged over CPU, memory and devices, each relative to the largest node."""
     each = [_amounts(group) for group in groups]
     largest = {name: max(one.get(name, 0) for one in each) for name in (*_COMPARED, "devices")}
     compared = [name for name, most in largest.items() if most]

@@ -1,7 +1,7 @@
-"""A real provider behind Cluster Autoscaler's external gRPC protocol, driven by us: its client.
+"""Client for a real provider with Cluster Autoscaler's external gRPC protocol.
 
-Its templates carry no devices, so those come from our groups file. Left out: prices, GPU labels and options, which our
-groups say themselves.
+The protocol's node templates contain no devices, so these come from the groups file. Left out: prices, GPU labels and
+options, which are also in the groups file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dray.files import read_regular
 from dray.rpc import externalgrpc_pb2 as wire
 from dray.rpc.services import stub
 
-TIMEOUT = 5.0  # what Cluster Autoscaler gives a provider by default
+TIMEOUT = 5.0  # seconds, the default of Cluster Autoscaler
 _STATES = {
     wire.InstanceStatus.instanceCreating: InstanceState.CREATING,
     wire.InstanceStatus.instanceDeleting: InstanceState.DELETING,
@@ -27,7 +27,7 @@ _STATES = {
 
 
 class ExternalProvider:
-    """The groups of a provider at an address; a context manager. Every failure is a ProviderError."""
+    """Groups of a provider at an address; an async context manager. Every failure is raised as ProviderError."""
 
     def __init__(self, address: str, *, credentials: Any = None, timeout: float = TIMEOUT) -> None:
         self._address = address
@@ -68,6 +68,7 @@ class ExternalProvider:
         return GroupStatus(group.id, group.minSize, group.maxSize, target.targetSize, instances)
 
     async def _ask(self, method: Any, request: Any) -> Any:
+        """Call a gRPC method. Raises ProviderError if the call fails."""
         try:
             return await method(request, timeout=self._timeout)
         except grpc.aio.AioRpcError as error:
@@ -75,7 +76,7 @@ class ExternalProvider:
 
 
 def credentials(cacert: Path, cert: Path | None = None, key: Path | None = None) -> Any:
-    """What a connection with TLS needs: the provider's authority, and our certificate where it asks for one."""
+    """Return TLS credentials from the provider's CA certificate, and from a client certificate and key if given."""
     return grpc.ssl_channel_credentials(
         read_regular(cacert), read_regular(key) if key else None, read_regular(cert) if cert else None
     )

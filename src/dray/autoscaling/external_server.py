@@ -1,7 +1,7 @@
-"""Our nodes behind Cluster Autoscaler's external gRPC protocol, driven by it: the server of any provider of ours.
+"""Server of Cluster Autoscaler's external gRPC protocol, for any of our providers.
 
-Templates go out as nodes without devices, which the protocol has no place for. Prices are those of our groups. Prices of
-pods, GPU labels and options of groups are left out, and asking for them is answered as the protocol has it.
+Node templates are sent without devices, which the protocol cannot express. Prices are those of our groups. Pod
+prices, GPU labels and group options are not implemented and are answered as the protocol requires.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _STATES = {
     InstanceState.RUNNING: wire.InstanceStatus.instanceRunning,
     InstanceState.DELETING: wire.InstanceStatus.instanceDeleting,
 }
-_OTHER_ERROR = 99  # the class of errors that are not about a shortage of resources
+_OTHER_ERROR = 99  # error class other than resource shortage
 _HOUR = 3600.0
 
 
 class ExternalService:
-    """Answers Cluster Autoscaler for a provider and the groups that it was made with."""
+    """gRPC service for a provider and its groups."""
 
     def __init__(self, provider: Provider, groups: NodeGroups) -> None:
         self._provider = provider
@@ -51,7 +51,7 @@ class ExternalService:
     async def NodeGroupForNode(
         self, request: wire.NodeGroupForNodeRequest, context: GrpcContext
     ) -> wire.NodeGroupForNodeResponse:
-        """The group that has the node as an instance; an empty one where it is not ours."""
+        """Return the group of a node, or an empty group if the node is not ours."""
         for status in await _done(self._provider.groups(), context):
             if any(one.id == request.node.providerID for one in status.instances):
                 return wire.NodeGroupForNodeResponse(nodeGroup=_group(status))
@@ -79,7 +79,7 @@ class ExternalService:
     async def NodeGroupDecreaseTargetSize(
         self, request: wire.NodeGroupDecreaseTargetSizeRequest, context: GrpcContext
     ) -> wire.NodeGroupDecreaseTargetSizeResponse:
-        """Cancel nodes that have not come yet; `delta` is negative, as Cluster Autoscaler sends it."""
+        """Cancel nodes that are still being created. `delta` is negative, as in Cluster Autoscaler."""
         status = await self._status(request.id, context)
         creating = [one.id for one in status.instances if one.state is InstanceState.CREATING]
         if not 0 < -request.delta <= len(creating):
@@ -107,7 +107,7 @@ class ExternalService:
     ) -> wire.PricingNodePriceResponse:
         asked = wire.NodeGroupForNodeRequest(node=request.node)
         found = await self.NodeGroupForNode(asked, context)
-        # The node of a template is no instance, but has the labels of its group.
+        # A template node is not an instance, but has the labels of its group.
         likely = (group.name for group in self._groups.groups if group.is_marked_by(request.node.labels))
         named = found.nodeGroup.id or next(likely, "")
         group = await self._known(named, context)
@@ -129,22 +129,24 @@ class ExternalService:
         return wire.CleanupResponse()
 
     async def _status(self, name: str, context: GrpcContext) -> GroupStatus:
+        """Return the status of a group. Aborts with NOT_FOUND if the provider has no such group."""
         for status in await _done(self._provider.groups(), context):
             if status.name == name:
                 return status
         await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no group {name}")
-        raise AssertionError  # aborting raises
+        raise AssertionError  # abort always raises
 
     async def _known(self, name: str, context: GrpcContext) -> NodeGroup:
+        """Return the configured group of this name. Aborts with NOT_FOUND if there is none."""
         for group in self._groups.groups:
             if group.name == name:
                 return group
         await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no group {name}")
-        raise AssertionError  # aborting raises
+        raise AssertionError  # abort always raises
 
 
 async def start(provider: Provider, groups: NodeGroups, address: str) -> tuple[Any, int]:
-    """Start a server without TLS; it and its port. Raises OSError where the address cannot be had."""
+    """Start a server without TLS. Returns the server and its port. Raises OSError if the address is unavailable."""
     server = grpc.aio.server()
     service = ExternalService(provider, groups)
     add_service(server, wire, service)
@@ -166,11 +168,12 @@ async def serve(provider: Provider, groups: NodeGroups, address: str) -> None:
 
 
 async def _done(call: Awaitable[T], context: GrpcContext) -> T:
+    """Await a provider call. Aborts with FAILED_PRECONDITION if the provider fails."""
     try:
         return await call
     except ProviderError as error:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-        raise AssertionError from error  # aborting raises
+        raise AssertionError from error  # abort always raises
 
 
 def _group(status: GroupStatus) -> wire.NodeGroup:

@@ -1,9 +1,9 @@
-"""Nodes for gangs: for as many pods as a gang needs at once, or for none of them.
+"""Nodes for gangs: for at least as many pods as a gang needs at once, or for none of them.
 
-A plan is made as if the pods of a gang were placed one by one, with those first that the gang needs. A gang that gets too
-few nodes that way is left out, and so are its pods: nodes for a part of it would help nobody. Where a gang may go to one of
-several topology domains, or gangs are in each other's way, plans are compared: all combinations of a few gangs, otherwise
-gang after gang. Left out: the plan for pods that are placed one by one (`planner`).
+A plan is made as if the pods of a gang were placed one by one, the needed pods first. A gang that gets too few nodes
+is left out completely, because nodes for a part of it would help no pod. If a gang can use several topology domains,
+or if gangs compete, several plans are compared: all combinations for a few gangs, otherwise gang after gang. Left
+out: the plan for single pods (`planner`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from dray.sim.cluster import Cluster
 from dray.sim.copies import HOSTNAME
 from dray.sim.what_if import is_placed
 
-COMBINATIONS = 64  # of ways for all gangs, up to which every one is tried
-_FIRST = 2**31 - 1  # the priority of pods that a gang needs
+COMBINATIONS = 64  # limit of combinations up to which all are tried
+_FIRST = 2**31 - 1  # priority in trials of the pods that a gang needs
 Planned = Callable[[Cluster], ScaleUpPlan]
 
 
 class Way(NamedTuple):
-    """Where the pods of a gang may go: nodes with a label, or one node together. `pods` is how many of them come."""
+    """Constraint for a gang's nodes: nodes with a label value, or one single node. `pods` is how many pods are
+    planned.
+    """
 
     label: tuple[str, str] | None = None
     is_one_node: bool = False
@@ -43,7 +45,7 @@ class Way(NamedTuple):
 
 
 class WaitingGang(NamedTuple):
-    """A gang that was tried and waits: `needed` of its pods must get nodes, in one of the ways."""
+    """A waiting gang. `needed` of its pods must get nodes, in one of the `ways`."""
 
     group: PodGroup
     pods: tuple[Pod, ...]
@@ -55,11 +57,11 @@ class WaitingGang(NamedTuple):
         return frozenset(map(name_of, self.pods))
 
 
-Choice = tuple[Way | None, ...]  # for each gang a way, or None where it is left out
+Choice = tuple[Way | None, ...]  # the way chosen for each gang, or None if the gang is left out
 
 
 class _Outcome(NamedTuple):
-    """A plan for one choice: the pods that get nodes, and for each gang how many of them."""
+    """Plan for one choice, the pods that then have nodes, and their number for each gang."""
 
     plan: ScaleUpPlan
     served: frozenset[str]
@@ -67,7 +69,7 @@ class _Outcome(NamedTuple):
 
 
 def waiting_gangs(cluster: Cluster, groups: NodeGroups) -> list[WaitingGang]:
-    """The gangs of a settled cluster that have enough pods and no place for them."""
+    """Return the complete but unplaced gangs of a settled cluster, highest priority first."""
     state, waiting = cluster.model.state, cluster.waiting()
     found = []
     for group in cluster.all(PodGroup):
@@ -84,7 +86,7 @@ def waiting_gangs(cluster: Cluster, groups: NodeGroups) -> list[WaitingGang]:
 
 
 def plan_for_gangs(cluster: Cluster, gangs: Sequence[WaitingGang], planned: Planned, deadline: float) -> ScaleUpPlan:
-    """The best plan in which each gang gets what it needs or nothing. `planned` plans for pods that are placed one by one."""
+    """Return the best plan in which each gang gets enough nodes or none. `planned` plans for single pods."""
     everyone = {name_of(pod): pod.spec.priority or 0 for pod in cluster.all(Pod) if name_of(pod) in cluster.waiting()}
     search = _ChoiceSearch(cluster, gangs, planned, everyone)
     count = math.prod(len(gang.ways) + 1 for gang in gangs)
@@ -93,7 +95,7 @@ def plan_for_gangs(cluster: Cluster, gangs: Sequence[WaitingGang], planned: Plan
 
 
 class _ChoiceSearch:
-    """Tries choices of ways for gangs. `everyone` are the pods that wait, with their priorities."""
+    """Compares choices of ways for gangs. `everyone` maps all waiting pods to their priorities."""
 
     def __init__(
         self, cluster: Cluster, gangs: Sequence[WaitingGang], planned: Planned, everyone: dict[str, int]
@@ -102,7 +104,7 @@ class _ChoiceSearch:
         self._known: dict[Choice, _Outcome] = {}
 
     def compare_all(self, deadline: float) -> Choice:
-        """The best of all choices; every gang is left out in the last one, so there is always one that will do."""
+        """Try all choices until the deadline. Returns the best valid one; leaving out all gangs is always valid."""
         options = [(*gang.ways, None) for gang in self._gangs]
         has_ways = any(len(gang.ways) > 1 for gang in self._gangs)
         last: Choice = tuple(None for _ in self._gangs)
@@ -120,7 +122,9 @@ class _ChoiceSearch:
         return min(valid, key=self._merit)
 
     def leave_out(self, deadline: float) -> Choice:
-        """A good choice for many gangs: those that get too few nodes try their next way, and are left out after the last."""
+        """Find a good choice for many gangs: gangs that get too few nodes try their next way, and finally are left
+        out.
+        """
         at = [0] * len(self._gangs)
         while True:
             choice = tuple((*gang.ways, None)[way] for gang, way in zip(self._gangs, at, strict=True))
@@ -129,11 +133,11 @@ class _ChoiceSearch:
             if not short:
                 return choice
             is_late = time.monotonic() > deadline
-            for number in short if is_late else short[-1:]:  # the least important one first
+            for number in short if is_late else short[-1:]:  # the least important gang first
                 at[number] = len(self._gangs[number].ways) if is_late else at[number] + 1
 
     def told(self, choice: Choice) -> ScaleUpPlan:
-        """The plan of a choice, with what is to be said about the gangs that were left out."""
+        """Return the plan of a choice, with explanations for gangs that were left out."""
         outcome = self._known[choice]
         left = [gang for gang, way in zip(self._gangs, choice, strict=True) if way is None]
         refused = tuple(self._refused(number) for number, way in enumerate(choice) if way is None)
@@ -154,14 +158,16 @@ class _ChoiceSearch:
             proven=all(one.plan.proven for one in equal),
         )
 
-    # -- one choice
+    # -- single choices
 
     def _outcome(self, choice: Choice) -> _Outcome:
+        """Return the outcome of a choice, cached."""
         if choice not in self._known:
             self._known[choice] = self._tried(choice)
         return self._known[choice]
 
     def _tried(self, choice: Choice) -> _Outcome:
+        """Plan for a choice in a fork. Returns the outcome."""
         with self._cluster.fork() as trial:
             for gang, way in zip(self._gangs, choice, strict=True):
                 _bring(trial, gang, way)
@@ -172,13 +178,15 @@ class _ChoiceSearch:
         return _Outcome(plan, served, tuple(len(served & gang.names) for gang in self._gangs))
 
     def _is_whole(self, choice: Choice, outcome: _Outcome) -> bool:
+        """Whether every chosen gang gets enough nodes."""
         return not any(self._is_short(number, choice, outcome) for number in range(len(choice)))
 
     def _is_short(self, number: int, choice: Choice, outcome: _Outcome) -> bool:
+        """Whether a chosen gang gets too few nodes."""
         return choice[number] is not None and outcome.counts[number] < self._gangs[number].needed
 
     def _merit(self, choice: Choice) -> tuple[float, ...]:
-        """How good a choice is, the less the better: the pods that are left out, the most important first, then the cost."""
+        """Return a sort key, smaller is better: pods left out by priority, highest first, then the cost."""
         outcome = self._outcome(choice)
         left = dict.fromkeys(sorted({*self._everyone.values()}, reverse=True), 0)
         for name, priority in self._everyone.items():
@@ -186,7 +194,7 @@ class _ChoiceSearch:
         return (*left.values(), outcome.plan.cost)
 
     def _refused(self, number: int) -> Unhelped:
-        """Why a gang was left out: how many of its pods could get nodes where most could."""
+        """Return why a gang was left out: how many of its pods could get nodes in the best attempt."""
         gang = self._gangs[number]
         tried = [one for choice, one in self._known.items() if choice[number] is not None]
         names = tuple(map(name_of, gang.pods))
@@ -199,7 +207,7 @@ class _ChoiceSearch:
 
 
 def _is_crowded(plan: ScaleUpPlan) -> bool:
-    """Whether pods are left out since others take the nodes or devices that would do."""
+    """Whether pods are left out because other pods take suitable nodes or devices."""
     return any(why.code in (NoHelp.NO_ROOM, NoHelp.NETWORK) for one in plan.unhelped for why in one.refusals)
 
 
@@ -210,8 +218,8 @@ def _has_node(cluster: Cluster, name: str) -> bool:
 
 
 def _bring(trial: Cluster, gang: WaitingGang, way: Way | None) -> None:
-    """Let the pods of a gang come one by one, in one of its ways; without a way they do not come."""
-    units = units_of(trial, gang.pods)  # with the claims that go with the pods
+    """Replace a gang's pods by single pods restricted to one of its ways; without a way, just remove them."""
+    units = units_of(trial, gang.pods)  # including the claims of the pods
     withdraw(trial, *units)
     if way is None:
         return
@@ -225,6 +233,7 @@ def _bring(trial: Cluster, gang: WaitingGang, way: Way | None) -> None:
 
 
 def _in_way(pod: Pod, gang: WaitingGang, way: Way, *, is_first: bool) -> Pod:
+    """Return the pod restricted to a way. Needed pods get the highest priority."""
     spec, meta = pod.spec, pod.metadata
     if way.label is not None:
         spec = replace(spec, nodeSelector={**spec.nodeSelector, way.label[0]: way.label[1]})
@@ -236,6 +245,7 @@ def _in_way(pod: Pod, gang: WaitingGang, way: Way, *, is_first: bool) -> Pod:
 def _ways(
     cluster: Cluster, group: PodGroup, groups: NodeGroups, pods: Sequence[Pod], bound: Sequence[Pod], needed: int
 ) -> Iterator[Way]:
+    """Yield the ways to place a gang under its topology constraint."""
     keys = cluster.model.state.gangs.topology_keys(group)
     if not keys:
         yield Way(pods=len(pods))
@@ -254,5 +264,5 @@ def _ways(
 
 
 def _node_of(group: NodeGroup) -> Node:
-    """A new node of a group."""
+    """Return a new node of a group."""
     return next(one for one in group.template.objects(f"{group.name}-new") if isinstance(one, Node))

@@ -1,6 +1,6 @@
-"""Nodes one after the other, each time the one whose packing is worth most for what it costs. Pure.
+"""Greedy planning: repeatedly buy the node whose packing has the most value for its cost. No I/O.
 
-Fast and never stuck, so there is always an answer; the other ways of planning only make it better.
+Fast and always successful, so there is always a plan; the other planning methods only improve it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dray.autoscaling.cost_model import CostModel, NodePurchase, UnitCounts, wit
 from dray.autoscaling.packings import Packings
 from dray.autoscaling.pricing import PricedPacking
 
-_IMPORTANT = 1e4  # times as much as a unit of the next lower rank is worth where there is not room for all
+_IMPORTANT = 1e4  # value of a unit relative to the next lower rank if there is not enough room for all
 
 
 def greedy(model: CostModel, left: Sequence[int], rooms: Sequence[int], values: Sequence[float]) -> list[NodePurchase]:
-    """Purchases for the units that are left, as far as there is room."""
+    """Return purchases for the units in `left`, as far as groups have room."""
     bought: list[NodePurchase] = []
     counts, spare = tuple(left), [*rooms]
-    offers: dict[int, PricedPacking] = {}  # of each group; good for as long as there are units for it
+    offers: dict[int, PricedPacking] = {}  # best packing by group, valid while enough units are left
     while any(counts):
         best = _best(model, counts, spare, values, offers)
         if best is None:
@@ -32,7 +32,7 @@ def greedy(model: CostModel, left: Sequence[int], rooms: Sequence[int], values: 
 
 
 def first_values(model: CostModel) -> list[float]:
-    """What a unit of each kind is worth at first: its part of the cheapest node that is full of its kind."""
+    """Return initial values of units: each kind's share of the cheapest node filled only with this kind."""
     kinds = len(model.sizes)
     each = [
         [cost / own.most[kind] for own, cost in zip(model.packings, model.costs.nodes, strict=True) if own.most[kind]]
@@ -42,15 +42,17 @@ def first_values(model: CostModel) -> list[float]:
 
 
 def important_values(model: CostModel) -> list[float]:
-    """The first values, with important units worth more than any number of others: for when there is not room for all."""
+    """Return initial values in which units of higher rank outweigh others, for use when there is not enough room for
+    all.
+    """
     pairs = zip(first_values(model), model.ranks, strict=True)
     return [value * _IMPORTANT**rank for value, rank in pairs]
 
 
 def share_values(model: CostModel, left: Sequence[int]) -> list[float]:
-    """What a unit of each kind is worth by the one thing that a node of each group runs out of first.
+    """Return values of units based on the scarcest resource of each group.
 
-    A unit is worth its share of that thing on the node where this is cheapest, so no node can hold more than it costs.
+    A unit is worth its share of that resource on the cheapest node, so no node can hold more value than it costs.
     """
     scarce = [_scarcest(own, left) for own in model.packings]
     return [
@@ -67,7 +69,7 @@ def share_values(model: CostModel, left: Sequence[int]) -> list[float]:
 
 
 def _scarcest(own: Packings, left: Sequence[int]) -> int:
-    """The row of needs of which the units that a node could take need most, all together."""
+    """Return the row of needs in which the units that fit the node need most in total."""
     rows = range(len(own.needs[0]) if own.needs else 0)
     able = [kind for kind, most in enumerate(own.most) if most]
     return max(rows, key=lambda row: sum(own.needs[kind][row] * left[kind] for kind in able), default=0)
@@ -76,6 +78,9 @@ def _scarcest(own: Packings, left: Sequence[int]) -> int:
 def _best(
     model: CostModel, left: UnitCounts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, PricedPacking]
 ) -> NodePurchase | None:
+    """Return the purchase with the best ratio of value to cost, or None. Caches the best packing of each group in
+    `offers`.
+    """
     best, rate = None, 0.0
     for group, room in enumerate(rooms):
         if not room:
@@ -90,7 +95,7 @@ def _best(
 
 
 def _cheaper(model: CostModel, one: NodePurchase, rooms: Sequence[int]) -> NodePurchase:
-    """The same packing on nodes of the cheapest group that takes it."""
+    """Return the purchase with its packing on the cheapest group that fits the packing."""
     able = [
         group
         for group, own in enumerate(model.packings)

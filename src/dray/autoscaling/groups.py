@@ -1,7 +1,7 @@
-"""Node groups: what can be bought, how much of it, and at which price, read from a YAML file.
+"""Node groups read from a YAML file: which nodes can be bought, how many, and at which price.
 
-A group has a template (`profile`, `node` or `template`), limits, a price an hour and a priority. Everything that is wrong
-is told with the place in the file. Left out: how many nodes a group has now (`provider`), and what to buy (`planner`).
+A group has a template (`profile`, `node` or `template`), limits, an hourly price and a priority. Every error names
+its place in the file. Left out: current sizes (`provider`) and decisions (`planner`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dray.sim.profiles import NodeProfile, ProfileError
 
 
 class GroupError(ValueError):
-    """A file of node groups that cannot be used; says where and why."""
+    """An unusable file of node groups. The message says where and why."""
 
 
 class Expander(StrEnum):
-    """What makes one set of nodes better than another."""
+    """Measure by which sets of nodes are compared."""
 
     PRICE = "price"
     LEAST_WASTE = "least-waste"
@@ -35,22 +35,23 @@ class Expander(StrEnum):
 
 
 class AutoscalingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to decide. Times are in seconds, prices by the hour.
+    """Settings for decisions. Times are in seconds, prices per hour.
 
-    `alternativePrice` is what a step down a request's list of alternatives counts as; with 0 steps only break ties.
-    With `preemption`, pods that can preempt less important ones do so and get no node.
+    `alternativePrice` is the cost of a fallback step to a lower-ranked alternative; with 0, steps only break ties.
+    With
+    `preemption`, pods that can preempt less important pods do so and get no node.
     """
 
     expander: Expander = Expander.PRICE
     alternativePrice: float = 0.0
-    provisionSeconds: float = 900.0  # a node on order, or one without its devices, counts with its template so long
-    backoffSeconds: float = 300.0  # a group that failed is left alone so long, doubled with each failure in a row
-    unneededSeconds: float = 600.0  # a node that is not needed goes after this
+    provisionSeconds: float = 900.0  # how long an ordered node, or a node without its devices, counts as its template
+    backoffSeconds: float = 300.0  # how long a failed group is closed, doubled with each consecutive failure
+    unneededSeconds: float = 600.0  # how long a node must be unneeded before removal
     preemption: bool = True
 
 
 class GroupSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group as it is written."""
+    """A group as written in the file."""
 
     name: str
     max: int
@@ -69,17 +70,20 @@ class GroupSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GroupsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it is written."""
+    """The file as written."""
 
     groups: list[GroupSpec]
     settings: AutoscalingSettings = AutoscalingSettings()
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """Nodes that are alike. `available` is how many there are to be had, those in use included; None: no fewer than `max`.
+    """Group of equal nodes.
 
-    A node belongs to the group when it has the labels of `selector`. Simulated nodes are there `start_seconds` after they
-    were ordered, and have devices `publish_seconds` later.
+    `available` limits the total number of nodes, including existing ones; None means no limit beyond `max`. A node
+    belongs to
+    the group if it has the labels of `selector`. Simulated nodes appear `start_seconds` after they were ordered and
+    have devices
+    `publish_seconds` later.
     """
 
     name: str
@@ -94,38 +98,38 @@ class NodeGroup(msgspec.Struct, frozen=True):
     publish_seconds: float = 0.0
 
     def has(self, node: Node) -> bool:
-        """Whether a node is of this group."""
+        """Whether a node belongs to this group."""
         return self.is_marked_by(node.metadata.labels)
 
     def is_marked_by(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels are those of a node of this group."""
+        """Whether these are labels of a node of this group."""
         return all(labels.get(key) == value for key, value in _membership(self).items())
 
     def room(self, now: int) -> int:
-        """How many nodes may be added to so many."""
+        """Return how many nodes may be added if the group has `now` nodes."""
         most = self.max if self.available is None else min(self.max, self.available)
         return max(0, most - now)
 
 
 class NodeGroups(msgspec.Struct, frozen=True):
-    """All groups, in the order of the file, and how to choose among them."""
+    """All groups in the order of the file, with the settings."""
 
     groups: tuple[NodeGroup, ...]
     settings: AutoscalingSettings = AutoscalingSettings()
 
     def of(self, node: Node) -> NodeGroup | None:
-        """The group that a node belongs to; the first one where several claim it."""
+        """Return the first group that a node belongs to, or None."""
         return next((group for group in self.groups if group.has(node)), None)
 
     def classes(self, objects: Iterable[Wire]) -> list[DeviceClass]:
-        """The classes that profiles bring along and that are not among the objects."""
+        """Return the device classes of profiles that are not among the objects."""
         known = {one.metadata.name for one in objects if isinstance(one, DeviceClass)}
         brought = {one.metadata.name: one for group in self.groups for one in group.template.classes}
         return [one for name, one in brought.items() if name not in known]
 
 
 def read(content: str, objects: Sequence[Wire] = (), gates: FeatureGates | None = None) -> NodeGroups:
-    """The groups of a file; `objects` has the nodes that templates may copy. Raises GroupError."""
+    """Read the groups of a file. `objects` contains the nodes that templates may copy. Raises GroupError."""
     written = _written(content)
     if not written.groups:
         raise GroupError("groups: expected at least one group")
@@ -147,6 +151,7 @@ def read(content: str, objects: Sequence[Wire] = (), gates: FeatureGates | None 
 
 
 def _written(content: str) -> GroupsFile:
+    """Parse the file. Raises GroupError."""
     try:
         return forms.read(content, GroupsFile)
     except FormError as error:
@@ -154,6 +159,7 @@ def _written(content: str) -> GroupsFile:
 
 
 def _check(spec: GroupSpec, place: str) -> None:
+    """Raise GroupError if a field of the group is invalid."""
     if not spec.name:
         raise GroupError(f"{place}: name: expected a name")
     for key, value in (*spec.labels.items(), *_membership(spec).items()):
@@ -173,6 +179,7 @@ def _check(spec: GroupSpec, place: str) -> None:
 
 
 def _check_numbers(written: GroupSpec | AutoscalingSettings, fields: Iterable[str], place: str) -> None:
+    """Raise GroupError if one of the fields is negative or infinite."""
     for field in fields:
         if not 0 <= getattr(written, field) < float("inf"):
             raise GroupError(f"{place}: {field}: expected a number from 0, got {getattr(written, field)}")
@@ -198,5 +205,5 @@ def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> Nod
 
 
 def _membership(spec: GroupSpec | NodeGroup) -> dict[str, str]:
-    """The labels by which a node is known to be of a group."""
+    """Return the labels that identify nodes of a group."""
     return spec.selector or {GROUP_LABEL: spec.name}

@@ -1,9 +1,9 @@
-"""Pods that depend on other nodes: on the pods there (spreading, affinity), or on devices that nodes share.
+"""Planning for pods that depend on other nodes: on pods there (spreading, affinity), or on devices that nodes share.
 
-One node alone says nothing about them, so they are tried in the whole cluster, one unit after the other, as the scheduler
-places them: on nodes that there are, else with a new node of each group in turn. Few units get the cheapest choice of
-nodes, many the node that costs least for each unit of the kind that it takes. `carry_out` puts a plan for nodes alone into
-the whole cluster and finds the pods to which that does not apply. Left out: why groups do not help (`assignment`).
+A single node does not decide about such pods, so they are tried in the whole cluster one by one, like the scheduler
+does: on existing nodes, otherwise with a new node of each group in turn. For few units, all choices of nodes are
+compared; for many, the node with the lowest cost per unit is taken. `carry_out` applies a plan for independent nodes
+to the whole cluster and finds the pods for which that fails. Left out: why groups do not help (`assignment`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
 from dray.sim.what_if import outcomes
 
-EXACT_UNITS = 12  # units for which choices of nodes are compared; for more, the first choice stands
-_EFFORT = 1_500  # placements that comparing may take
+EXACT_UNITS = 12  # limit of units for which choices of nodes are compared; beyond, the first choice is kept
+_EFFORT = 1_500  # limit of placements when comparing choices
 _HOSTNAME = "kubernetes.io/hostname"
-KindOfUnit = tuple[int, Unit]  # a unit with the number of its kind
-Choices = tuple[int | None, ...]  # for each unit the group of the node that is bought for it, if any
+KindOfUnit = tuple[int, Unit]  # number of the kind, and the unit
+Choices = tuple[int | None, ...]  # for each unit the group of the node bought for it, or None
 
 
 def minds_others(unit: Unit) -> bool:
-    """Whether pods on other nodes can keep a unit off a node, or make it possible there."""
+    """Whether pods on other nodes can prevent or enable the placement of a unit on a node."""
     return any(_minds_others(pod.spec) for pod in unit.pods)
 
 
@@ -49,14 +49,16 @@ def _minds_others(spec: PodSpec) -> bool:
 
 
 def _repelling(spec: PodSpec) -> list[PodAffinityTerm]:
-    """The terms by which a pod keeps others off other nodes than its own."""
+    """Return the required anti-affinity terms of a pod for topologies larger than a node."""
     away = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     terms = away.requiredDuringSchedulingIgnoredDuringExecution if away is not None else ()
     return [term for term in terms if term.topologyKey != _HOSTNAME]
 
 
 def suspects(cluster: Cluster, kinds: Sequence[PodKind], packings: Sequence[Packings]) -> frozenset[str]:
-    """The pods that may be linked: they reach devices that nodes share, or another pod may keep them off its domain."""
+    """Return the pods that may be linked: they can use devices that nodes share, or another pod's anti-affinity
+    matches them.
+    """
     terms = [term.labelSelector for pod in cluster.all(Pod) for term in _repelling(pod.spec)]
     different = {msgspec.json.encode(one): one for one in terms if one is not None}.values()
     selectors = [label_selector(one) for one in different]
@@ -72,7 +74,9 @@ def suspects(cluster: Cluster, kinds: Sequence[PodKind], packings: Sequence[Pack
 def carry_out(
     cluster: Cluster, groups: NodeGroups, base: ClusterTemplate, nodes: Sequence[PlannedNode], demand: Demand
 ) -> tuple[tuple[PlannedNode, ...], frozenset[str]]:
-    """Planned nodes with the devices that their pods get in the whole cluster, and the pods that it refuses there."""
+    """Place the units of planned nodes in the whole cluster. Returns the nodes with actual devices, and the refused
+    pods.
+    """
     units = {name_of(unit.pods[0]): unit for kind in demand.kinds for unit in kind.units}
     with cluster.fork() as trial:
         withdraw(trial, *units.values())
@@ -81,16 +85,16 @@ def carry_out(
         trial.settle()
         left = {node.name: [units[pod.pod] for pod in node.pods if pod.pod in units] for node in nodes}
         while sum(_next_on(trial, name, there) for name, there in left.items()):
-            pass  # a unit that one node refuses may fit after those of another one
+            pass  # a refused unit may fit after units of another node
         trial.among = None
         found = tuple(planned_node(trial, node.name, node.group) for node in nodes)
     return found, frozenset(name_of(pod) for there in left.values() for unit in there for pod in unit.pods)
 
 
 def _next_on(trial: Cluster, node: str, units: list[Unit]) -> bool:
-    """Place the next units of a node there, as far as they fit; whether any did."""
+    """Place the next units of a node as far as they fit. Returns whether any unit was placed."""
     info = trial.model.state.table.get(node)
-    assert info is not None  # it was added
+    assert info is not None  # the node was added before
     trial.among = 1 << info.position
     before = len(units)
     while units and placed(trial, units[0]):
@@ -101,9 +105,9 @@ def _next_on(trial: Cluster, node: str, units: list[Unit]) -> bool:
 
 
 class Bought(msgspec.Struct, frozen=True):
-    """Nodes for linked units. Where `proven`, no other choice of nodes for them is cheaper.
+    """Nodes bought for linked units. If `proven`, no other choice of nodes is cheaper.
 
-    By kind: `able` has the groups whose nodes took a unit, `left` the units that found no place.
+    By kind: `able` has the groups whose nodes took a unit, `left` the units without a place.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
@@ -113,7 +117,7 @@ class Bought(msgspec.Struct, frozen=True):
 
 
 class LinkedPlanner:
-    """Buys nodes for units that depend on other nodes, in a cluster where nobody else waits."""
+    """Buys nodes for units that depend on other nodes, in a cluster without other waiting pods."""
 
     def __init__(
         self,
@@ -130,15 +134,15 @@ class LinkedPlanner:
         self._model = model
         self._rooms = rooms
         self._named = named
-        self._bought: list[int] = []  # the groups of the nodes that were added
+        self._bought: list[int] = []  # groups of the added nodes
         self._able: dict[int, set[int]] = {}
         self._effort = 0
-        self._order: Sequence[KindOfUnit] = ()  # the best order and choices so far
+        self._order: Sequence[KindOfUnit] = ()  # best order of units so far
         self._best: Choices = ()
         self._cost = float("inf")
 
     def buy(self, kinds: Sequence[PodKind]) -> Bought:
-        """Buy nodes, and place the units of kinds on them as the scheduler does."""
+        """Buy nodes for the kinds and place their units like the scheduler. Returns the nodes and the units left."""
         order: Sequence[KindOfUnit] = [(number, unit) for number, kind in enumerate(kinds) for unit in kind.units]
         compares = len(order) <= EXACT_UNITS
         if compares:
@@ -147,9 +151,9 @@ class LinkedPlanner:
                 self._branch([(number, unit) for number, kind in blocks for unit in kind.units], (), 0.0, unplaced)
             order = self._order
         left = self._walk(order, dict(enumerate(self._best)))
-        proven = compares and len(kinds) == 1 and not self._is_over  # kinds might also come in turns
+        proven = compares and len(kinds) == 1 and not self._is_over  # other orders that mix kinds were not tried
         while left and len(again := self._walk(left, {})) < len(left):
-            left, proven = again, False  # what came later made these possible
+            left, proven = again, False  # later placements made these possible
         return Bought(
             tuple(self._node(at) for at in range(len(self._bought))),
             {kind: frozenset(groups) for kind, groups in self._able.items()},
@@ -158,7 +162,7 @@ class LinkedPlanner:
         )
 
     def refuses(self, group: int, unit: Unit) -> NodeVerdict | None:
-        """What a new node of a group says to a unit in the whole cluster; None where it fits, or may not be added."""
+        """Return the verdict of a new node of a group for a unit; None if the unit fits or the group has no room."""
         if not self._has_room(group):
             return None
         with self._trial.fork() as trial:
@@ -183,15 +187,15 @@ class LinkedPlanner:
         return f"{group}-new-{self._named.get(group, 0) + self._bought[: at + 1].count(self._bought[at])}"
 
     def _add(self, group: int) -> str:
-        """Add a node of a group; its name."""
+        """Add a node of a group and place its daemons. Returns its name."""
         self._bought.append(group)
         name = self._name(len(self._bought) - 1)
         add_node(self._trial, self._groups, name, self._groups.groups[group].name, self._base)
-        self._trial.settle()  # its daemons come first
+        self._trial.settle()  # place its daemons first
         return name
 
     def _placed_with(self, group: int, kind: int, unit: Unit) -> bool:
-        """Add a node of a group; whether a unit finds a place then."""
+        """Add a node of a group and submit a unit. Returns whether the unit was placed."""
         self._effort += 1
         self._add(group)
         if not placed(self._trial, unit):
@@ -200,7 +204,7 @@ class LinkedPlanner:
         return True
 
     def _candidates(self, kind: int, units: int) -> list[int]:
-        """The groups that may grow, those first that cost least for each unit of a kind, of which so many are left."""
+        """Return the groups with room, lowest cost per unit of the kind first."""
 
         def share(group: int) -> float:
             most = self._model.packings[group].most[kind]
@@ -211,6 +215,7 @@ class LinkedPlanner:
     # -- comparing choices of nodes
 
     def _branch(self, units: Sequence[KindOfUnit], chosen: Choices, spent: float, unplaced: Sequence[float]) -> None:
+        """Try all choices of nodes for the remaining units and keep the cheapest."""
         if spent >= self._cost - self._model.costs.tie * 1e-2 or (self._is_over and self._best):
             return
         if len(chosen) == len(units):
@@ -237,9 +242,11 @@ class LinkedPlanner:
     # -- buying
 
     def _walk(self, units: Sequence[KindOfUnit], chosen: Mapping[int, int | None]) -> list[KindOfUnit]:
-        """Place units one after the other, with the nodes that were chosen, else with the first that helps; who is left."""
+        """Place units in order with the chosen nodes, or else with the first group that helps. Returns the units
+        left.
+        """
         left: list[KindOfUnit] = []
-        hopeless: set[int] = set()  # kinds that no node helps
+        hopeless: set[int] = set()  # kinds that no new node helps
         for at, (kind, unit) in enumerate(units):
             if kind not in hopeless and placed(self._trial, unit):
                 continue
@@ -253,7 +260,7 @@ class LinkedPlanner:
         return left
 
     def _choice(self, units: Sequence[KindOfUnit], at: int, chosen: Mapping[int, int | None]) -> int | None:
-        """The group of the node for a unit that has no place yet."""
+        """Return the group of the node to buy for a unit without a place, or None."""
         if chosen:
             return chosen[at]
         kind, unit = units[at]
@@ -267,13 +274,13 @@ class LinkedPlanner:
         return None
 
     def _node(self, at: int) -> PlannedNode:
-        """A bought node with the pods that are on it, daemons aside."""
+        """Return a bought node with its pods, without daemons."""
         name, group = self._name(at), self._groups.groups[self._bought[at]].name
         return planned_node(self._trial, name, group)
 
 
 def planned_node(cluster: Cluster, name: str, group: str) -> PlannedNode:
-    """A node of a cluster as part of a plan: its pods with their devices, daemons aside."""
+    """Return a node of a cluster as part of a plan: its pods with their devices, without daemons."""
     there = [pod for pod in cluster.pods_on(name) if not is_daemon(pod)]
     pods = tuple(PlannedPod(one.pod, one.devices) for one in outcomes(cluster, there))
     return PlannedNode(name, group, pods, steps_taken(cluster, Unit(tuple(there))))

@@ -1,8 +1,8 @@
-"""The loop: look at the cluster, order nodes for the pods that wait, and hand back nodes that nobody needs.
+"""Autoscaling loop: observe the cluster, order nodes for waiting pods, and return nodes that are not needed.
 
-Deciding takes seconds where much waits, so it is done beside the event loop, on objects that nobody changes. What was
-ordered counts until it is there or its time is up; a group that does not deliver is left alone for a while (`backoff`). A
-node goes in three steps: it is closed, its pods are evicted under their budgets, and only then the provider takes it.
+A decision may take seconds, so it runs in a thread on immutable objects. Ordered nodes count until they arrive or
+time out; a group that does not deliver is closed for a while (`backoff`). A node is removed in three steps: it is
+cordoned, its pods are evicted within their disruption budgets, and then the provider deletes it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INTERVAL = 5.0
 
 
 class ScalingView(msgspec.Struct, frozen=True):
-    """What a decision is made on: the objects, the groups with their present limits, and nodes on order."""
+    """Input of a decision: objects, groups with their current limits, and ordered nodes."""
 
     objects: tuple[Wire, ...]
     groups: NodeGroups
@@ -57,7 +57,7 @@ class ScalingView(msgspec.Struct, frozen=True):
 
 
 class ScalingDecision(msgspec.Struct, frozen=True):
-    """What to add, and what is not needed. One that `is_waiting` has nodes on their way, and may be different later."""
+    """Nodes to add, and nodes not needed. If `is_waiting`, nodes are on their way and the next decision may differ."""
 
     plan: ScaleUpPlan
     down: ScaleDown = ScaleDown()
@@ -65,7 +65,7 @@ class ScalingDecision(msgspec.Struct, frozen=True):
 
 
 def decide(view: ScalingView) -> ScalingDecision:
-    """What to do. Nothing goes while something has to come, or is still on its way."""
+    """Decide what to add or remove. Removes nothing while nodes must be added or are on their way."""
     daemons = [one for one in view.objects if isinstance(one, DaemonSet)]
     cluster = Cluster([one for one in view.objects if not isinstance(one, DaemonSet)], gates=view.gates)
     coming = complete_nodes(cluster, view.groups, view.now)
@@ -80,7 +80,7 @@ def decide(view: ScalingView) -> ScalingDecision:
 
 
 class Autoscaler:
-    """Keeps the nodes of a provider's groups to what the pods of a cluster need."""
+    """Adjusts the nodes of a provider's groups to the needs of a cluster's pods."""
 
     def __init__(
         self,
@@ -104,14 +104,14 @@ class Autoscaler:
         self._recorder = EventRecorder(client, "cluster-autoscaler")
         self._backoff = NodeGroupBackoff(groups.settings.backoffSeconds)
         self._orders = Orders(groups.settings.provisionSeconds)
-        self._unneeded: dict[str, float] = {}  # node → since when it is not needed
-        self._leaving: dict[str, str] = {}  # node that is being emptied → its group
-        self._removed: set[str] = set()  # nodes that the provider took, and that informers may still show
-        self._told: set[str] = set()  # pods that were told that no node helps them
-        self._last: tuple[object, ScalingDecision] | None = None  # what was seen last, and what was decided on it
+        self._unneeded: dict[str, float] = {}  # node → time since when the node is not needed
+        self._leaving: dict[str, str] = {}  # node being drained → its group
+        self._removed: set[str] = set()  # nodes deleted by the provider that informers may still contain
+        self._told: set[str] = set()  # pods with an event that no node helps
+        self._last: tuple[object, ScalingDecision] | None = None  # last input and its decision
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Run steps at intervals until cancelled. API and provider errors are logged."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._recorder.run())
             while True:
@@ -122,7 +122,7 @@ class Autoscaler:
                 await asyncio.sleep(self._interval)
 
     async def step(self) -> ScalingDecision:
-        """Look once, and act. Raises ProviderError and ApiError."""
+        """Observe, decide and act once. Returns the decision. Raises ProviderError and ApiError."""
         now = self._now()
         statuses = {status.name: status for status in await self._provider.groups()}
         groups = self._known(statuses)
@@ -137,7 +137,7 @@ class Autoscaler:
         return decision
 
     async def _decided(self, view: ScalingView) -> ScalingDecision:
-        """What to do; the last decision where nothing has changed since, and nothing is on its way."""
+        """Return the decision for a view; the last decision if nothing has changed and nothing is on its way."""
         versions = tuple(informer.resource_version for informer in self._informers.values())
         seen = versions, view.groups, view.ordered, view.closed, view.leaving
         if self._last is None or self._last[0] != seen or self._last[1].is_waiting:
@@ -146,10 +146,10 @@ class Autoscaler:
             self._last = seen, decision
         return self._last[1]
 
-    # -- nodes that come
+    # -- adding nodes
 
     def _known(self, statuses: Mapping[str, GroupStatus]) -> NodeGroups:
-        """The groups that the provider has, within its limits."""
+        """Return the groups that the provider has, with its limits."""
         found = [
             msgspec.structs.replace(group, min=statuses[group.name].min, max=statuses[group.name].max)
             for group in self._groups.groups
@@ -160,7 +160,9 @@ class Autoscaler:
     async def _look_after_orders(
         self, groups: NodeGroups, statuses: Mapping[str, GroupStatus], now: float
     ) -> dict[str, int]:
-        """How many nodes of each group are on order. Orders that failed are cancelled, and their groups closed."""
+        """Check orders of all groups, cancel failed ones and close their groups. Returns the number of ordered nodes
+        by group.
+        """
         ordered: dict[str, int] = {}
         for group in groups.groups:
             there = [node for node in self._nodes() if group.has(node)]
@@ -175,13 +177,14 @@ class Autoscaler:
         return ordered
 
     async def _cancel(self, group: str, instances: Iterable[str]) -> None:
-        """Hand back what did not come. Where the provider refuses, the other groups go on."""
+        """Delete failed instances. Only logs errors, so that other groups continue."""
         try:
             await self._provider.delete(group, [ProviderNodeName("", one) for one in instances])
         except ProviderError as error:
             log.warning("group %s: what did not come cannot be handed back: %s", group, error)
 
     async def _grow(self, found: ScaleUpPlan, now: float) -> None:
+        """Order the planned nodes. Closes a group for a while if its order fails."""
         for group, count in found.increases.items():
             try:
                 await self._provider.increase(group, count)
@@ -191,7 +194,7 @@ class Autoscaler:
                 log.warning("group %s: %s; it is left alone for %g s", group, error, pause)
 
     def _tell(self, found: ScaleUpPlan, statuses: Mapping[str, GroupStatus]) -> None:
-        """Say to pods what is done for them, once."""
+        """Record events on pods: which group scales up for them, or that no node helps."""
         pods = {name_of(pod): pod for pod in self._informers[Pod].list()}
         for node in found.nodes:
             for one in node.pods:
@@ -205,9 +208,10 @@ class Autoscaler:
                 self._recorder.record(pods[name], "NotTriggerScaleUp", wording.scales_nothing())
         self._told = unhelped
 
-    # -- nodes that go
+    # -- removing nodes
 
     async def _shrink(self, decision: ScalingDecision, groups: NodeGroups, now: float) -> None:
+        """Continue the removal of nodes that were unneeded for long enough. Uncordons a node if its removal fails."""
         self._removed &= {node.metadata.name for node in self._nodes()}
         removals = {one.node: one.group for one in decision.down.removals if one.node not in self._removed}
         self._unneeded = {node: self._unneeded.get(node, now) for node in removals}
@@ -224,7 +228,7 @@ class Autoscaler:
                     await self._close(name, closed=False)
 
     async def _release(self, name: str, group: str) -> None:
-        """The next step of a node that goes."""
+        """Take the next step in the removal of a node: cordon, evict pods, or delete."""
         node = self._informers[Node].get("", name)
         if node is None:
             self._leaving.pop(name, None)
@@ -242,6 +246,7 @@ class Autoscaler:
             log.info("node %s of group %s is removed", name, group)
 
     async def _close(self, name: str, *, closed: bool) -> None:
+        """Cordon or uncordon a node."""
         await self._client.patch(Node, name, {"spec": {"unschedulable": closed or None}})
 
     async def _evict(self, pod: Pod) -> None:

@@ -1,8 +1,8 @@
-"""What kinds of units take of a new node at the least, as shares of what the node has. Pure.
+"""Minimum needs of each kind on a new node, as shares of what the node has. No I/O.
 
-Each row of numbers is one thing that a node runs out of: cpu, memory, pods, a set of devices that some requests have to
-come from, a counter, a capacity that is shared. Units whose shares of any of these add up to more than 1 cannot be on one
-node; that is what bounds rest on, and what spares the scheduler's code most hopeless questions. Constraints are left out.
+Each row is one limited resource: CPU, memory, pods, a set of devices that some requests must use, a counter, a shared
+capacity. Units whose shares of any row add up to more than 1 cannot be on one node; bounds use this, and it avoids
+most hopeless trials. Constraints are ignored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from dray.verdicts.demand import ResourceAmounts, amounts, demand_of
 
 UnitNeeds = tuple[float, ...]
 _PODS = "pods"
-_IMPOSSIBLE = 2.0  # more than a node has: some request has no alternative that an empty node could serve
+_IMPOSSIBLE = 2.0  # marks a request that even an empty node cannot serve
 
 
 def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[UnitNeeds]:
-    """For each kind what one unit of it takes, as shares of what the node has, one number for each row."""
+    """Return for each kind the shares that one unit needs of the node, one number per row."""
     return [*zip(*(*_countable(trial, kinds), *_devices(trial, kinds)), strict=True)]
 
 
 def reaching(trial: Trial, kinds: Sequence[PodKind]) -> list[bool]:
-    """For each kind whether a unit of it on the node may get devices that other nodes reach, too."""
+    """Return for each kind whether a unit on the node may get devices that other nodes can also reach."""
     shared = [piece for piece in trial.cluster.all(ResourceSlice) if not piece.spec.nodeName]
     if not shared:
         return [False] * len(kinds)
@@ -51,7 +51,7 @@ def _layout(trial: Trial, slices: Iterable[ResourceSlice], features: Features) -
 
 
 def _countable(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
-    """Rows for cpu, memory, pods and what else a node says that it has, without what its daemons take."""
+    """Yield rows for CPU, memory, pods and other node resources, after subtracting the daemons' requests."""
     free = amounts(trial.node.status.allocatable)
     for pod in trial.cluster.all(Pod):
         for name, much in _asked([pod]).items():
@@ -71,7 +71,7 @@ def _asked(pods: Iterable[Pod]) -> ResourceAmounts:
 
 
 def _devices(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
-    """Rows for devices, counters and shares."""
+    """Yield rows for devices, counters and shared capacity."""
     features = Features.from_gates(trial.cluster.gates.enabled)
     layout = _layout(trial, trial.cluster.all(ResourceSlice), features)
     items = [_items(trial, kind.first, layout, features) for kind in kinds]
@@ -83,6 +83,7 @@ def _devices(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
 
 
 def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tuple[Item, ...]:
+    """Return the device requests of a unit's unallocated claims; empty if the claims are invalid."""
     asked = [claim.spec.devices for claim in unit.claims if claim.status.allocation is None]
 
     def class_of(name: str) -> DeviceClass | None:
@@ -93,12 +94,12 @@ def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tupl
 
 
 def _servable(item: Item) -> Item:
-    """A request with those alternatives that an empty node can serve."""
+    """Return a request with only those alternatives that an empty node can serve."""
     return item._replace(choices=tuple(one for one in item.choices if one.devices.bit_count() >= one.wanted))
 
 
 def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
-    """A row for each set of devices that some request has to come from: all requests within it share it."""
+    """Yield a row for each set of devices that some request must use. All requests confined to the set count."""
     whole = [[(_union(item), _least(item)) for item in own if not _is_shared(layout, item)] for own in items]
     for devices in sorted({devices for own in whole for devices, _ in own if devices}):
         size = devices.bit_count()
@@ -106,17 +107,18 @@ def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterabl
 
 
 def _counters(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
-    """A row for each way to add up counters."""
+    """Yield a row for each weighted sum of counters."""
     packing = layout.packing
     for scale, drawn in packing.measures if packing.counters else ():
         total = sum(packing.totals[number] * weight for number, weight in scale.items())
-        whole = {bit: much for bit, much in drawn.items() if not bit & layout.shareable}  # shares draw only once
+        # shared devices draw only once
+        whole = {bit: much for bit, much in drawn.items() if not bit & layout.shareable}
         if total:
             yield [sum(_least(item, whole) for item in own) / total for own in items]
 
 
 def _shares(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
-    """A row for each capacity that devices share out, added up over all of them."""
+    """Yield a row for each shared capacity, summed over all devices."""
     packing = layout.packing
     names = {number: name for (_, name), number in packing.capacities.items()}
     for wanted in sorted(set(names.values())):
@@ -141,18 +143,19 @@ def _union(item: Item) -> int:
 
 
 def _is_shared(layout: Layout, item: Item) -> bool:
-    """Whether some alternative needs no device of its own."""
+    """Whether some alternative needs no device exclusively."""
     return any(choice.admin or choice.devices & layout.shareable for choice in item.choices)
 
 
 def _least(item: Item, drawn: dict[int, int] | None = None) -> int:
-    """What a request takes in its least alternative: devices, or of what each device draws."""
+    """Return the least that a request takes over its alternatives: devices, or amounts drawn from `drawn` if given."""
     if drawn is None:
         return min(choice.wanted for choice in item.choices)
     return min(_of_choice(choice, drawn) for choice in item.choices)
 
 
 def _of_choice(choice: AlternativeBits, drawn: dict[int, int]) -> int:
+    """Return the least amount that an alternative draws; 0 for admin access."""
     if choice.admin or not choice.devices:
         return 0
     return choice.wanted * min(drawn.get(1 << at, 0) for at in positions(choice.devices))

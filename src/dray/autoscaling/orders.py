@@ -1,7 +1,7 @@
-"""Nodes that were ordered and are not there yet: how many still count, and which will not come. Pure: time is passed in.
+"""Ordered nodes that have not arrived: how many still count, and which failed. No I/O; the current time is passed in.
 
-An order counts until its nodes are registered. It has failed when the provider says so, or when nothing of it has come
-for too long; then its instances are to be cancelled.
+An order counts until its nodes are registered. It fails if the provider reports an error, or if no node arrives for
+too long; its instances must then be cancelled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dray.autoscaling.provider import GroupStatus, InstanceState
 
 
 class OrderState(msgspec.Struct, frozen=True):
-    """How many nodes are on order, the ids of those that failed and why, and whether all that was ordered is there."""
+    """State of a group's orders: number of open nodes, ids of failed instances with the reason, and whether all have
+    arrived.
+    """
 
     open: int
     failed: tuple[str, ...] = ()
@@ -29,18 +31,18 @@ class _Open(msgspec.Struct):
 
 
 class Orders:
-    """What is on order, by group."""
+    """Open orders by group."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._open: dict[str, _Open] = {}
 
     def placed(self, group: str, now: float) -> None:
-        """More nodes of a group were ordered."""
+        """Record that nodes of a group were ordered."""
         self._open[group] = _Open(now)
 
     def judge(self, status: GroupStatus, there: Iterable[Node], now: float) -> OrderState:
-        """How the orders of a group stand, given the nodes of it that are registered."""
+        """Return the state of a group's orders, given its registered nodes."""
         nodes = [*there]
         known = {node.spec.providerID for node in nodes}
         absent = [one for one in status.instances if one.id not in known and one.state is not InstanceState.DELETING]
@@ -50,7 +52,7 @@ class Orders:
             return OrderState(0, delivered=self._open.pop(status.name, None) is not None)
         order = self._open.setdefault(status.name, _Open(now))
         if missing < order.missing:
-            order.since = now  # some have come, so the others have their time from now on
+            order.since = now  # some nodes have arrived, so the timeout of the others restarts
         order.missing = missing
         if broken:
             return OrderState(missing - len(broken), tuple(one.id for one in broken), broken[0].error)

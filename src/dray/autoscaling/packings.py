@@ -1,8 +1,8 @@
-"""What a new node of a group can be filled with: how many units of which kinds, as the scheduler's own code places them.
+"""Packings of a new node of a group: how many units of which kinds fit, decided by the scheduler's own code.
 
-A packing is tried once and remembered. The order in which the scheduler meets the pods matters, so a packing counts as
-possible when it succeeds in one of several orders; one that was refused in all of them is taken as impossible. Left out:
-which packing is worth most (`pricing`).
+Each packing is tried once and cached. The order of pods matters, so a packing is possible if it succeeds in one of
+several orders; if it fails in all of them, it is taken as impossible. Left out: which packing is most valuable
+(`pricing`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from dray.autoscaling.groups import NodeGroup
 from dray.autoscaling.needs import UnitNeeds, needs_of, reaching
 from dray.autoscaling.trial import ClusterTemplate, Filled, Trial
 
-NodePacking = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
+NodePacking = tuple[tuple[int, int], ...]  # pairs of kind number (ascending) and number of units
 _FULL = 1.0 + 1e-9
-_MIXED = 120  # orders that are tried at the most where every order is looked for
+_MIXED = 120  # limit of orders to try
 
 
 class Packings:
-    """The packings of a node of one group.
+    """Possible packings of a node of one group.
 
-    Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most`
-    says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of alternatives
-    one of them takes then, `reaches` which kinds may get devices over the network.
+    With `has_choices` (alternatives, partitions), a further unit may change what other units get. By kind, `most` is
+    how many units fit alone, `least_steps` the fallback steps of a single unit, and `reaches` whether it may use
+    network-attached devices.
     """
 
     def __init__(
         self, group: NodeGroup, kinds: Sequence[PodKind], base: ClusterTemplate, *, thorough: bool = True
     ) -> None:
-        """A thorough one tries many orders before it takes a packing as impossible."""
+        """With `thorough`, many orders are tried before a packing is taken as impossible."""
         self.group = group
         self.trial = Trial(group, base)
         self._kinds = kinds
@@ -46,16 +46,17 @@ class Packings:
         self.most = [self._most(number) if one is not None else 0 for number, one in enumerate(alone)]
 
     def filled(self, packing: NodePacking) -> Filled | None:
-        """What the units of a packing get on the node; None where they do not fit together."""
+        """Return what the units of a packing get on the node, or None if they do not fit together. Cached."""
         if packing not in self._known:
             self._known[packing] = self._tried(packing) if self.is_plausible(packing) else None
         return self._known[packing]
 
     def is_plausible(self, packing: NodePacking) -> bool:
-        """Whether the units of a packing take no more than there is, by what they need at the least."""
+        """Whether the minimum needs of a packing's units do not exceed the node."""
         return all(total <= _FULL for total in self._totals(packing))
 
     def largest_need(self, kind: int) -> float:
+        """Return the largest share that a unit of the kind needs of any resource."""
         return max(self.needs[kind], default=0.0)
 
     def _totals(self, packing: NodePacking) -> Iterator[float]:
@@ -63,11 +64,12 @@ class Packings:
             yield sum(need * count for need, (_, count) in zip(row, packing, strict=True))
 
     def _tried(self, packing: NodePacking) -> Filled | None:
+        """Try a packing in several orders. Returns the first success, or None."""
         tried = (self.trial.fill([*self._units(order)]) for order in self._orders(packing))
         return next((found for found in tried if found is not None), None)
 
     def _orders(self, packing: NodePacking) -> Iterable[Sequence[int]]:
-        """Orders in which the kinds of a packing may come, the hardest first to begin with."""
+        """Return orders of the kinds in a packing, hardest kinds first."""
         blocks = [[kind] * count for kind, count in sorted(packing, key=lambda pair: -self.largest_need(pair[0]))]
         if not self._thorough:
             return [*itertools.chain(*blocks)], [*itertools.chain(*reversed(blocks))]
@@ -76,11 +78,12 @@ class Packings:
         return ([*itertools.chain(*order)] for order in itertools.islice(itertools.permutations(blocks), _MIXED))
 
     def _units(self, order: Iterable[int]) -> Iterator[Unit]:
-        """The units of an order of kinds, the first ones of each kind."""
+        """Yield units for an order of kinds, from the start of each kind."""
         units = {kind: iter(self._kinds[kind].units) for kind in {*order}}
         return (next(units[kind]) for kind in order)
 
     def _most(self, kind: int) -> int:
+        """Return how many units of a kind fit alone."""
         need = self.largest_need(kind)
         there = len(self._kinds[kind].units)
         plausible = min(there, int(_FULL / need)) if need else there
@@ -97,7 +100,7 @@ def _has_partitions(group: NodeGroup) -> bool:
 
 
 def _mixtures(packing: NodePacking) -> int:
-    """In how many orders the units can come, units of a kind being alike."""
+    """Return the number of distinct orders of the units in a packing."""
     found = math.factorial(sum(count for _, count in packing))
     for _, count in packing:
         found //= math.factorial(count)
@@ -105,7 +108,7 @@ def _mixtures(packing: NodePacking) -> int:
 
 
 def _mixed(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Every order of the members of blocks, those of a block being alike."""
+    """Yield every distinct order of the members of blocks, where members of a block are equal."""
     if not any(blocks):
         yield []
     for at, block in enumerate(blocks):

@@ -1,9 +1,9 @@
-"""Which nodes to add for the pods that wait: the cheapest set over all groups at once.
+"""Planner: the cheapest set of nodes to add for waiting pods, over all groups at once.
 
-Nodes that a group's minimum asks for come first, and the scheduler fills them. Then come nodes for pods that depend on other
-nodes (`linked`). What still waits is planned: greedily, then along a linear program that also gives a lower bound, then
-exactly where there is time. Pods of gangs get nodes together or not at all (`gangs`), and a pod that can preempt others needs
-no node (`preempting`).
+First come nodes required by minimum sizes of groups, which the scheduler fills; then nodes for pods that depend on
+other nodes (`linked`). The remaining pods are planned greedily, then with a linear program that also gives a lower
+bound, then exactly if there is time. Pods of gangs get nodes together or not at all (`gangs`); pods that can preempt
+others need no node (`preempting`).
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ from dray.autoscaling.trial import ClusterTemplate, add_node, submit, template_o
 from dray.sim.cluster import Cluster
 from dray.sim.what_if import outcomes
 
-SECONDS = 3.5  # for the search, unless somebody says more
-_EXACT_UNITS = 120  # units for which the exact search is tried; beyond, only the rest of the linear program's solution
-_CLOSE = 1.005  # of the lower bound: a large plan that is so good is not worth more time
-_CHECKED_PODS = 1000  # waiting pods up to which the scheduler is asked about the plan
+SECONDS = 3.5  # default time limit of the search
+# limit of units for a fully exact search; beyond, only the rest of the linear program's solution is exact
+_EXACT_UNITS = 120
+_CLOSE = 1.005  # a large plan this close to the lower bound is not improved further
+_CHECKED_PODS = 1000  # limit of pods for checking the plan with the scheduler
 
 
 def sizes_of(cluster: Cluster, groups: NodeGroups) -> dict[str, int]:
-    """How many nodes each group has in a cluster."""
+    """Return the number of nodes of each group in a cluster."""
     sizes = {group.name: 0 for group in groups.groups}
     for node in cluster.all(Node):
         group = groups.of(node)
@@ -70,9 +71,9 @@ def plan(
     daemon_sets: Iterable[DaemonSet] = (),
     seconds: float = SECONDS,
 ) -> ScaleUpPlan:
-    """Plan for the pods of a cluster that wait. The cluster stays as it is.
+    """Plan nodes for the waiting pods of a cluster, which is not changed.
 
-    `sizes` says how many nodes groups have, those on order included; `closed` names groups that may not grow now.
+    `sizes` gives the number of nodes of groups, including ordered ones; `closed` names groups that may not grow now.
     """
     begun = time.monotonic()
     counted = {**sizes_of(cluster, groups), **(sizes or {})}
@@ -92,7 +93,7 @@ def plan(
 
 
 def _settle(trial: Cluster, groups: NodeGroups) -> Mapping[str, str]:
-    """Let the scheduler do what it can without new nodes. Returns who was preempted, each with the pod that did it."""
+    """Place pods on existing nodes, with preemption if enabled. Returns the preempted pods with their preemptors."""
     if groups.settings.preemption:
         return settle_with_preemption(trial)
     trial.settle()
@@ -100,6 +101,7 @@ def _settle(trial: Cluster, groups: NodeGroups) -> Mapping[str, str]:
 
 
 def _with_gangs(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
+    """Plan for waiting gangs and single pods."""
     gangs = waiting_gangs(trial, question.groups)
     if not gangs:
         return _planned(trial, question, deadline)
@@ -107,7 +109,7 @@ def _with_gangs(trial: Cluster, question: _Question, deadline: float) -> ScaleUp
 
 
 def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
-    """The nodes that groups lack to their minimum; they count in `sizes` from now on."""
+    """Return the nodes that groups lack to their minimum, and add them to `sizes`."""
     found: list[PlannedNode] = []
     for group in groups.groups:
         lacking = max(0, min(group.min - sizes[group.name], group.room(sizes[group.name])))
@@ -118,7 +120,7 @@ def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> lis
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """What a plan is asked of: groups with their sizes, and how many new nodes of each have names already."""
+    """Input of a plan: groups with their sizes, and the number of new node names already used by group."""
 
     groups: NodeGroups
     sizes: Mapping[str, int]
@@ -128,7 +130,7 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _planned(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPlan:
-    """The plan. Kinds to which a plan for nodes alone does not apply are linked to other nodes, and get theirs first."""
+    """Return the plan. Kinds for which a plan for independent nodes fails are treated as linked and planned first."""
     demand = demand_of(trial)
     kind_of = {name: number for number, kind in enumerate(demand.kinds) for name in kind.pods}
     linked = {number for number, kind in enumerate(demand.kinds) if minds_others(kind.first)}
@@ -144,13 +146,13 @@ def _planned(trial: Cluster, question: _Question, deadline: float) -> ScaleUpPla
         with trial.fork() as attempt:
             every, _ = _attempted(attempt, question, demand, {*range(len(demand.kinds))}, deadline)
         found = min(found, every, key=lambda one: _merit(demand, one))
-    if not minds and alone.pods <= found.pods:  # what nodes that know nothing of each other cost for no more pods
+    if not minds and alone.pods <= found.pods:  # independent nodes for no more pods give a valid lower bound
         found = replace(found, lower_bound=max(found.lower_bound, alone.lower_bound))
     return replace(found, blocked=outcomes(trial, demand.blocked))
 
 
 def _merit(demand: Demand, found: ScaleUpPlan) -> tuple[float, ...]:
-    """How good a plan is, the less the better: how many pods it leaves out, the most important first, then its cost."""
+    """Return a sort key, smaller is better: pods left out by priority, highest first, then the cost."""
     unhelped = {name for one in found.unhelped for name in one.pods}
     left: Counter[int] = Counter()
     for pod in (pod for kind in demand.kinds for unit in kind.units for pod in unit.pods):
@@ -161,7 +163,7 @@ def _merit(demand: Demand, found: ScaleUpPlan) -> tuple[float, ...]:
 def _attempted(
     trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
 ) -> tuple[ScaleUpPlan, frozenset[str]]:
-    """A plan with nodes for linked kinds first, and pods of others that turn out to be linked as well."""
+    """Return a plan with nodes for linked kinds first, and the pods of other kinds that turned out to be linked."""
     together = ScaleUpPlan()
     if linked:
         together = _planned_together(trial, question, demand, linked, deadline)
@@ -182,7 +184,7 @@ def _attempted(
 
 
 def _joined(together: ScaleUpPlan, alone: ScaleUpPlan, demand: Demand) -> ScaleUpPlan:
-    """One plan of two, the second one made for what waits after the first one."""
+    """Combine two plans, the second of which was made for the pods left by the first."""
     useless = alone.useless if demand.kinds else together.useless
     if together.served or together.unhelped:
         useless = tuple(name for name in useless if name in together.useless)
@@ -202,7 +204,7 @@ def _joined(together: ScaleUpPlan, alone: ScaleUpPlan, demand: Demand) -> ScaleU
 def _planned_together(
     trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
 ) -> ScaleUpPlan:
-    """A plan for linked kinds, carried out in the trial; the other pods take what room it leaves."""
+    """Plan for linked kinds and apply the plan in the trial; other pods then use the remaining room."""
     groups, kinds = question.groups, tuple(demand.kinds[number] for number in sorted(linked))
     for kind in demand.kinds:
         withdraw(trial, *kind.units)
@@ -224,7 +226,7 @@ def _planned_together(
 
 
 def _planned_alone(question: _Question, task: PlanningTask, deadline: float) -> ScaleUpPlan:
-    """A plan for pods that depend on no other node than their own."""
+    """Plan for pods that depend on no other nodes."""
     if not task.kinds:
         return ScaleUpPlan()
     groups = question.groups
@@ -237,20 +239,21 @@ def _planned_alone(question: _Question, task: PlanningTask, deadline: float) -> 
 
 
 def _cost(model: CostModel, purchases: Sequence[NodePurchase], groups: NodeGroups) -> float:
-    """What purchases cost in the measure of the expander, ties not broken."""
+    """Return the cost of purchases by the expander's measure, without tie-breakers."""
     plain = measure(groups.groups, groups.settings.expander)
     steps = sum(model.steps(one.group, one.packing) * one.times for one in purchases)
     return sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
 
 
 def _bound(model: CostModel, task: PlanningTask, purchases: Sequence[NodePurchase], values: Values) -> float:
-    """What nodes for the units that purchases serve cost at the least."""
+    """Return a lower bound on the cost of nodes for the units that the purchases serve."""
     served = _served(task.wanted, left_after(task.wanted, purchases))
     slack = model.costs.slack(sum(served), task.most_steps)
     return max(0.0, values.bound(served, task.rooms) - slack)
 
 
 def _task(demand: Demand, question: _Question) -> PlanningTask:
+    """Return the planning input for a demand: packings, rooms of groups, and servable units."""
     groups, closed = question.groups.groups, question.closed
     thorough = sum(len(kind.units) for kind in demand.kinds) <= _EXACT_UNITS
     packings = [Packings(group, demand.kinds, question.base, thorough=thorough) for group in groups]
@@ -261,7 +264,7 @@ def _task(demand: Demand, question: _Question) -> PlanningTask:
 
 
 def _bought(model: CostModel, task: PlanningTask) -> tuple[Sequence[NodePurchase], Values, bool]:
-    """The best purchases, values that bound their cost, and whether they are proven to be the cheapest."""
+    """Return the best purchases, the values that bound their cost, and whether they are proved to be cheapest."""
     wanted, rooms = task.wanted, task.rooms
     best = greedy(model, wanted, rooms, first_values(model))
     if any(left_after(wanted, best)) and any(model.ranks):
@@ -285,13 +288,13 @@ def _served(wanted: UnitCounts, left: UnitCounts) -> UnitCounts:
 def _better(
     model: CostModel, one: Sequence[NodePurchase], other: Sequence[NodePurchase], kept: UnitCounts
 ) -> list[NodePurchase]:
-    """The cheaper purchases; the others count only where they serve all units."""
+    """Return the cheaper purchases; `other` counts only if it serves all units."""
     serves_all = not any(left_after(kept, other))
     return [*(other if serves_all and model.total(other) < model.total(one) else one)]
 
 
 def _rounded(model: CostModel, kept: UnitCounts, rooms: UnitCounts, relaxed: Relaxed) -> list[NodePurchase]:
-    """Whole nodes of the linear program's solution; the rest is bought exactly where there is time, else greedily."""
+    """Round the linear program's solution to whole nodes. The rest is bought exactly if feasible, otherwise greedily."""
     bought: list[NodePurchase] = []
     left = kept
     for one, much in relaxed.amounts:
@@ -313,7 +316,9 @@ def _rounded(model: CostModel, kept: UnitCounts, rooms: UnitCounts, relaxed: Rel
 
 
 def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, base: ClusterTemplate) -> Check | None:
-    """What the scheduler does with the new nodes by itself."""
+    """Let the scheduler place the pods with the new nodes on its own. Returns the result, or None if there are too
+    many pods.
+    """
     pods = found.pods
     if not pods or len(pods) > _CHECKED_PODS:
         return None

@@ -1,6 +1,6 @@
-"""A plan as data: nodes to add with the pods that go there, pods that no node helps and why, and how good the plan is.
+"""Plan as data: nodes to add with their pods, pods that no node helps and why, and the quality of the plan.
 
-Left out: finding it (`planner`), words (`report`).
+Left out: finding it (`planner`) and wording (`report`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PlannedPod(msgspec.Struct, frozen=True):
 
 
 class PlannedNode(msgspec.Struct, frozen=True):
-    """A node to add. `steps` is how far down their lists of alternatives its pods are served."""
+    """A node to add. `steps` is the number of fallback steps of its pods to lower-ranked alternatives."""
 
     name: str
     group: str
@@ -33,7 +33,7 @@ class PlannedNode(msgspec.Struct, frozen=True):
 
 
 class GroupRefusal(msgspec.Struct, frozen=True):
-    """Why a group does not help. A verdict or problem tells what an empty node says."""
+    """Why a group does not help. `verdict` or `problem` is the refusal by an empty node."""
 
     group: str
     code: NoHelp
@@ -42,9 +42,9 @@ class GroupRefusal(msgspec.Struct, frozen=True):
 
 
 class Unhelped(msgspec.Struct, frozen=True):
-    """Pods that stay without a node, for the same reasons.
+    """Pods that stay without a node for the same reasons.
 
-    Of a `gang`, nodes are needed for so many pods at once, and only `found` of them could get one.
+    For a `gang`, `needed` pods must get nodes at once, and only `found` of them could.
     """
 
     pods: tuple[str, ...]
@@ -55,7 +55,7 @@ class Unhelped(msgspec.Struct, frozen=True):
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Pods that are alike and get nodes: the groups whose nodes take them, and why the others do not."""
+    """Equal pods that get nodes: the groups whose nodes fit, and why other groups do not."""
 
     pods: tuple[str, ...]
     able: tuple[str, ...]
@@ -63,18 +63,20 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What the scheduler makes of the new nodes on its own, in its own order: the pods that would still wait."""
+    """Result of letting the scheduler use the new nodes on its own: number of placed pods, and pods that would still
+    wait.
+    """
 
     placed: int
     waiting: tuple[str, ...]
 
 
 class ScaleUpPlan(msgspec.Struct, frozen=True):
-    """What to add and why. Prices are by the hour; `cost` and `lower_bound` are in the measure of the expander.
+    """Nodes to add and why. Prices are per hour; `cost` and `lower_bound` use the expander's measure.
 
-    No set of nodes for the same pods costs less than `lower_bound`; where the plan is `proven`, it is the cheapest one.
-    `blocked` pods wait for something else than a node, `useless` are the groups that help none of the pods that wait.
-    `preempted` has the pods that end for more important ones, each with the pod that preempts it.
+    No set of nodes for the same pods costs less than `lower_bound`; if `proven`, the plan is the cheapest. `blocked`
+    pods wait for something other than a node. `useless` are groups that help none of the waiting pods. `preempted`
+    maps each preempted pod to its preemptor.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
@@ -92,7 +94,7 @@ class ScaleUpPlan(msgspec.Struct, frozen=True):
 
     @property
     def increases(self) -> dict[str, int]:
-        """How many nodes to add to which group."""
+        """Number of nodes to add by group."""
         found: dict[str, int] = {}
         for node in self.nodes:
             found[node.group] = found.get(node.group, 0) + 1
@@ -100,12 +102,12 @@ class ScaleUpPlan(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> frozenset[str]:
-        """The pods that go to new nodes."""
+        """Pods that get new nodes."""
         return frozenset(pod.pod for node in self.nodes for pod in node.pods)
 
     @property
     def gap(self) -> float:
-        """By how much the plan costs more than the lower bound, as a part of the lower bound."""
+        """Cost beyond the lower bound, relative to the lower bound."""
         if self.proven or self.cost <= self.lower_bound:
             return 0.0
         return self.cost / self.lower_bound - 1 if self.lower_bound else float("inf")

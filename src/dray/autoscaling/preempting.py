@@ -1,7 +1,8 @@
-"""What the scheduler does before any new node comes: pods preempt less important ones on the nodes that there are.
+"""Preemption before new nodes are planned: pods preempt less important pods on existing nodes.
 
-A pod that finds a place that way needs no node. Whoever made a victim makes it again, so the new one may need a node
-instead. Victims that the scheduler has told to leave count as gone. Left out: the plan for those who wait then (`planner`).
+A pod placed this way needs no node. Victims with a controller are recreated, so the new pod may need a node instead.
+Victims already being evicted by the scheduler count as gone. Left out: the plan for the pods that then wait
+(`planner`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,9 @@ from dray.sim.what_if import preempting
 
 
 def settle_with_preemption(trial: Cluster) -> Mapping[str, str]:
-    """Place pods, also in the place of less important ones. Returns who was preempted, each with the pod that did it.
-
-    To be called in a fork.
-    """
+    """Place pods, with preemption. Returns the preempted pods with their preemptors. Call within a fork."""
     for pod in [one for one in trial.all(Pod) if _is_leaving(one)]:
-        trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # its successor exists already
+        trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # its replacement already exists
     there = {name_of(pod): pod for pod in trial.all(Pod)}
     trial.settle()
     with preempting(trial) as preempted:
@@ -34,7 +32,7 @@ def settle_with_preemption(trial: Cluster) -> Mapping[str, str]:
 
 
 def _try_again(trial: Cluster) -> None:
-    """Try all pods that wait once more, unless there is nobody whom one of them could preempt."""
+    """Retry all waiting pods, unless no pod has a lower priority than all of them."""
     waiting = trial.waiting()
     highest = max((pod.spec.priority or 0 for pod in trial.all(Pod) if name_of(pod) in waiting), default=0)
     if any(priority < highest for priority in trial.model.state.table.priorities):
@@ -43,12 +41,12 @@ def _try_again(trial: Cluster) -> None:
 
 
 def _is_leaving(pod: Pod) -> bool:
-    """Whether a pod was preempted already, and ends by itself."""
+    """Whether a pod was already preempted by the scheduler and is terminating."""
     reasons = {one.reason for one in pod.status.conditions if one.type == "DisruptionTarget"}
     return pod.metadata.deletionTimestamp is not None and "PreemptionByScheduler" in reasons
 
 
 def _is_missing(trial: Cluster, pod: Pod) -> bool:
-    """Whether a pod is gone and its controller would make it again."""
+    """Whether a pod is gone and its controller would recreate it."""
     has_controller = any(owner.controller for owner in pod.metadata.ownerReferences)
     return has_controller and not is_daemon(pod) and trial.current(pod) is None

@@ -1,8 +1,8 @@
-"""The packing of a node that is worth most, when each unit has a value: a knapsack with several limits. Pure.
+"""Most valuable packing of a node, given a value for each unit: a knapsack problem with several limits. No I/O.
 
-Branch and bound over kinds, the most valuable for what they take first. What fits together is decided by the scheduler's
-code (`packings`), but only where a packing would be better than the best so far. The bound holds even where the search
-is cut short, and so do the lower bounds that are made of it.
+Branch and bound over kinds, most value per need first. The scheduler's code decides what fits together (`packings`),
+but is only asked if a packing would be better than the best so far. The bound is valid even if the search is cut
+short, and so are lower bounds derived from it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import msgspec
 
 from dray.autoscaling.packings import NodePacking, Packings
 
-_EFFORT = 4_000  # steps of one search; then its bound is that of the fractional problem
+_EFFORT = 4_000  # limit of steps per search; beyond, the bound is that of the fractional problem
 _TINY = 1e-12
 
 
 class PricedPacking(msgspec.Struct, frozen=True):
-    """The best packing that was found with its value, and what no packing can be worth more than."""
+    """Best packing found with its value, and an upper bound on the value of any packing."""
 
     packing: NodePacking
     value: float
@@ -26,7 +26,7 @@ class PricedPacking(msgspec.Struct, frozen=True):
 
 
 def best_packing(packings: Packings, values: Sequence[float], left: Sequence[int]) -> PricedPacking:
-    """The packing of a node that is worth most, out of the units that are left."""
+    """Return the most valuable packing of a node out of the units in `left`."""
     return _PackingSearch(packings, values, left).offer()
 
 
@@ -46,6 +46,7 @@ class _PackingSearch:
         self._effort = 0
 
     def offer(self) -> PricedPacking:
+        """Run the search. Returns the best packing with value and bound."""
         rows = len(self._needs[0]) if self._needs else 0
         room = [1.0] * rows
         everything = self._bound(0, room)
@@ -54,7 +55,7 @@ class _PackingSearch:
         return PricedPacking(packing, value, everything if self._effort > _EFFORT else max(value, self._refused))
 
     def _suffix_rates(self) -> list[list[float]]:
-        """For each position and row, the most value that a whole row can bring from there on."""
+        """Return for each position and row the highest value per full row of the kinds from that position on."""
         rates: list[list[float]] = [[0.0] * len(self._needs[0])] if self._needs else [[]]
         for kind, needs in zip(reversed(self._kinds), reversed(self._needs), strict=True):
             value = self._values[kind]
@@ -63,18 +64,19 @@ class _PackingSearch:
         return rates[::-1]
 
     def _suffix_values(self) -> list[float]:
+        """Return for each position the total value of all units from that position on."""
         rest = [0.0]
         for kind, most in zip(reversed(self._kinds), reversed(self._most), strict=True):
             rest.append(rest[-1] + self._values[kind] * most)
         return rest[::-1]
 
     def _bound(self, at: int, room: Sequence[float]) -> float:
-        """What the kinds from a position on can be worth at most in the room that is left."""
+        """Return an upper bound on the value of the kinds from a position on in the remaining room."""
         bounds = [free * rate for free, rate in zip(room, self._rates[at], strict=True) if rate != float("inf")]
         return min(self._rest[at], *bounds) if bounds else self._rest[at]
 
     def _extend(self, at: int, value: float, room: list[float]) -> None:
-        """Try what is chosen so far with every choice of the kinds from a position on, and last by itself."""
+        """Try all extensions of the chosen packing with kinds from a position on, and finally the packing itself."""
         for place in range(at, len(self._kinds)):
             self._effort += 1
             if self._effort > _EFFORT or value + self._bound(place, room) <= self._enough():
@@ -90,10 +92,11 @@ class _PackingSearch:
             self._try(value)
 
     def _enough(self) -> float:
-        """What a packing must be worth more than."""
+        """Return the value that a packing must exceed."""
         return self._best[1] * (1 + 1e-9) + _TINY
 
     def _try(self, value: float) -> None:
+        """Accept the chosen packing as the best if it fits."""
         packing = tuple(sorted(self._chosen))
         if self._packings.filled(packing) is not None:
             self._best = packing, value

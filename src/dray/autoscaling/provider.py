@@ -1,8 +1,8 @@
-"""Who has nodes to give: a small protocol, and what is said in it. Pure.
+"""Provider protocol: a source of nodes, and the data exchanged with it. No I/O.
 
-A provider knows groups by name. `increase` orders nodes, which come in their own time; `delete` takes nodes back, also
-those that never came. Whoever plans knows nothing else of it: the simulated provider (`simulated`) and a real one behind
-gRPC (`external`) are the same to it.
+A provider knows groups by name. `increase` orders nodes, which arrive later; `delete` returns nodes, including those
+that never arrived. The planner knows nothing else, so the simulated provider (`simulated`) and a real one behind gRPC
+(`external`) are interchangeable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 
 class InstanceState(StrEnum):
-    """How far a node has come."""
+    """State of an instance at its provider."""
 
     CREATING = "creating"
     RUNNING = "running"
@@ -23,7 +23,7 @@ class InstanceState(StrEnum):
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """A node as its provider knows it. `id` is the node's `spec.providerID`; `error` is why it does not come."""
+    """A node as its provider knows it. `id` is the node's `spec.providerID`; `error` says why it does not arrive."""
 
     id: str
     state: InstanceState = InstanceState.RUNNING
@@ -31,7 +31,7 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
-    """A group as its provider has it; `target` counts the nodes that are there and those on order."""
+    """State of a group at its provider. `target` counts existing and ordered nodes."""
 
     name: str
     min: int
@@ -41,27 +41,27 @@ class GroupStatus(msgspec.Struct, frozen=True):
 
 
 class ProviderNodeName(msgspec.Struct, frozen=True):
-    """A node in the words of both sides; of a node that never came, only the provider's."""
+    """Provider ID and node name; the name is empty until the node registers."""
 
     name: str
     provider_id: str
 
 
 class ProviderError(Exception):
-    """A provider refused, or could not be asked; says why."""
+    """The provider refused or could not be reached. The message says why."""
 
 
 class Provider(Protocol):
-    """Has groups of nodes. Each method raises ProviderError."""
+    """Source of nodes in groups. Each method raises ProviderError."""
 
     async def groups(self) -> Sequence[GroupStatus]:
-        """All groups as they are now."""
+        """Return the current state of all groups."""
         ...
 
     async def increase(self, group: str, count: int) -> None:
-        """Order so many more nodes of a group."""
+        """Order `count` more nodes of a group."""
         ...
 
     async def delete(self, group: str, nodes: Sequence[ProviderNodeName]) -> None:
-        """Take nodes of a group back, and make the group smaller by as many."""
+        """Delete nodes of a group and reduce its target size accordingly."""
         ...

@@ -1,4 +1,4 @@
-"""A plan and what can be removed, for people as lines and for programs as a tree. The words are made here, last."""
+"""Plan and removable nodes as text lines for people and as a JSON tree."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dray.autoscaling.plans import GroupRefusal, PlannedNode, ScaleUpPlan, Serve
 from dray.autoscaling.scale_down import ScaleDown
 from dray.sim.what_if import DeviceUse
 
-NODES = 50  # that people want to read about one by one
-PODS = 5  # names of pods that share a fate
+NODES = 50  # limit of nodes listed one by one
+PODS = 5  # limit of pod names per list
 
 
 def tree(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
-    """Everything, as JSON has it."""
+    """Convert plan and removals to JSON data."""
     return {
         "increases": plan.increases,
         "price": round(plan.price, 6),
@@ -40,7 +40,7 @@ def tree(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> dict[str, An
 
 
 def lines(plan: ScaleUpPlan, down: ScaleDown, groups: NodeGroups) -> list[str]:
-    """Everything, as people read it."""
+    """Convert plan and removals to text lines."""
     found = [*_summary(plan, groups)]
     prices = {group.name: group.price for group in groups.groups}
     for node in plan.nodes[:NODES]:
@@ -69,7 +69,7 @@ def _without_node(one: Unhelped) -> str:
 
 
 def _blocked(plan: ScaleUpPlan) -> dict[str, tuple[str, ...]]:
-    """The pods that wait for something else than a node, by what they wait for."""
+    """Return the pods that wait for something other than a node, by reason."""
     found: dict[str, tuple[str, ...]] = {}
     for one in plan.blocked:
         found[one.words] = (*found.get(one.words, ()), one.pod)
@@ -77,6 +77,7 @@ def _blocked(plan: ScaleUpPlan) -> dict[str, tuple[str, ...]]:
 
 
 def _summary(plan: ScaleUpPlan, groups: NodeGroups) -> Iterator[str]:
+    """Yield lines with the number of nodes, the price, and how good the plan is."""
     pods = sum(len(node.pods) for node in plan.nodes)
     if not plan.nodes:
         yield "no node is to be added"
@@ -91,14 +92,14 @@ def _summary(plan: ScaleUpPlan, groups: NodeGroups) -> Iterator[str]:
     if plan.proven:
         yield f"this is the cheapest set of nodes{of} for these pods: lower bound {_money(plan.lower_bound)}"
     else:
-        bound = "no lower bound is known"  # for pods that depend on other nodes
+        bound = "no lower bound is known"  # as for pods that depend on other nodes
         if plan.lower_bound:
             bound = f"lower bound {_money(plan.lower_bound)}, gap {100 * plan.gap:.2f} %"
         yield f"not proven to be the cheapest set of nodes{of}: cost {_money(plan.cost)}, {bound}"
 
 
 def _measure(settings: AutoscalingSettings) -> str:
-    """What cheap means, where it is not the price alone."""
+    """Return text about the cost measure; empty if it is just the price."""
     by = "" if settings.expander is Expander.PRICE else f" by {settings.expander.value}"
     steps = settings.alternativePrice
     return by + (f", a step down alternatives counted as {_money(steps)}," if steps else "")

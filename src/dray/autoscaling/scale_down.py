@@ -1,8 +1,8 @@
-"""Which nodes can go: those of groups whose pods all find a place elsewhere, the dearest first.
+"""Nodes that can be removed: nodes of groups whose pods all fit elsewhere, most expensive first.
 
-A node stays where its group has no more than its minimum, where a pod may not be moved (a budget, an annotation, no
-controller that would make it again), where a claim holds devices of it that no pod of it would give back, or where a pod
-finds no place. Daemons go with their node. Removals add up: a place that one node's pods took is not there for the next.
+A node stays if its group is at its minimum, if a pod may not be moved (disruption budget, annotation, no controller),
+if a claim holds its devices that none of its pods would release, or if a pod fits nowhere else. Daemons are removed
+with the node. Removals accumulate: a place taken by one node's pods is not available for the next.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SECONDS = 5.0
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A pod of a node that goes, and where it would go."""
+    """A pod of a removed node, with its new node."""
 
     pod: str
     node: str
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """A node that can go."""
+    """A node that can be removed, with the pods that move."""
 
     node: str
     group: str
@@ -46,7 +46,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 class KeptNode(msgspec.Struct, frozen=True):
-    """A node that cannot go, and why: `subject` is the pod, budget, claim or group in question."""
+    """A node that cannot be removed and why. `subject` names the pod, budget, claim or group in question."""
 
     node: str
     group: str
@@ -55,7 +55,7 @@ class KeptNode(msgspec.Struct, frozen=True):
 
 
 class ScaleDown(msgspec.Struct, frozen=True):
-    """What can be removed, and what cannot; `complete` is False where time ran out before all nodes were tried."""
+    """Nodes that can and cannot be removed. `complete` is False if time ran out before all nodes were tried."""
 
     removals: tuple[Removal, ...] = ()
     kept: tuple[KeptNode, ...] = ()
@@ -65,7 +65,10 @@ class ScaleDown(msgspec.Struct, frozen=True):
 def scale_down(
     cluster: Cluster, groups: NodeGroups, *, untouched: Collection[str] = (), seconds: float = SECONDS
 ) -> ScaleDown:
-    """The nodes of a cluster that can be removed one after the other, `untouched` ones left out. It stays as it is."""
+    """Return the nodes of a cluster that can be removed one after the other. The cluster is not changed.
+
+    Nodes in `untouched` are skipped.
+    """
     deadline = time.monotonic() + seconds
     removals: list[Removal] = []
     kept: list[KeptNode] = []
@@ -89,18 +92,19 @@ def scale_down(
 
 
 def _candidates(cluster: Cluster, groups: NodeGroups) -> list[tuple[Node, NodeGroup]]:
-    """The dearest nodes first, of these the ones with the fewest pods, then the youngest names."""
+    """Return the nodes of groups, highest price first, then fewest pods, then last names first."""
     found = [(node, group) for node in cluster.all(Node) if (group := groups.of(node)) is not None]
     found.sort(key=lambda one: one[0].metadata.name, reverse=True)
     return sorted(found, key=lambda one: (-one[1].price, len(_movable(cluster, one[0]))))
 
 
 def _movable(cluster: Cluster, node: Node) -> list[Pod]:
+    """Return the pods of a node except daemons."""
     return [pod for pod in cluster.pods_on(node.metadata.name) if not is_daemon(pod)]
 
 
 def _judged(trial: Cluster, node: Node, group: NodeGroup, size: int) -> Removal | KeptNode:
-    """Whether a node can go; if so, it is gone in the trial."""
+    """Try to remove a node. If possible, the node is removed from the trial."""
     name = node.metadata.name
     if size <= group.min:
         return KeptNode(name, group.name, Stays.MINIMUM, group.name)
@@ -124,7 +128,7 @@ def _judged(trial: Cluster, node: Node, group: NodeGroup, size: int) -> Removal 
 
 
 def _obstacle(trial: Cluster, pod: Pod, budgets: dict[str, PodDisruptionBudget]) -> tuple[Stays, str] | None:
-    """Why a pod may not be moved. `budgets` are those that moving pods has changed already."""
+    """Return why a pod may not be moved, or None. `budgets` collects the budgets changed by earlier moves."""
     if pod.metadata.annotations.get(SAFE_TO_EVICT) == "false":
         return Stays.NOT_TO_BE_EVICTED, name_of(pod)
     if not any(owner.controller for owner in pod.metadata.ownerReferences):
@@ -148,13 +152,14 @@ def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _drained(trial: Cluster, node: str) -> list[Moved]:
+    """Drain a node and place its pods. Returns their new nodes, empty for pods without a place."""
     pods = changes.drain(trial, node)
     trial.settle()
     return [Moved(one.pod, one.node) for one in outcomes(trial, pods)]
 
 
 def _held(trial: Cluster, node: str) -> Iterator[str]:
-    """The claims that hold devices of a node after its pods are gone, those of its daemons aside."""
+    """Yield claims that still hold devices of a node after its pods have left, except claims of daemons."""
     pools = {(one.spec.driver, one.spec.pool.name) for one in trial.all(ResourceSlice) if one.spec.nodeName == node}
     daemons = {pod.metadata.uid for pod in trial.pods_on(node)}
     for claim in trial.all(ResourceClaim) if pools else ():

@@ -1,8 +1,8 @@
-"""A linear program by the simplex method, for a few dozen rows: how many nodes of which packing, in fractions. Pure.
+"""Simplex method for a linear program with a few dozen rows: fractional numbers of nodes for each packing. No I/O.
 
-Rows are kinds (at least so many units) and groups (at most so many nodes); columns are packings, and come one by one. A
-unit may stay without a node at a price that is worth more than any node, so there is always a solution. The prices of
-rows (duals) tell what a unit is worth; lower bounds are made of them. Left out: where packings come from (`bound`).
+Rows are kinds (at least this many units) and groups (at most this many nodes); columns are packings, added one by
+one. A unit may stay without a node at a penalty above any node's cost, so a solution always exists. The row prices
+(duals) tell what a unit is worth; lower bounds are derived from them. Left out: finding packings (`bound`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _ZERO = 1e-9
-_NUDGE = 1e-7  # rows are moved apart by so much, so that the method does not go in circles
+_NUDGE = 1e-7  # perturbation of rows that prevents cycling
 _PIVOTS = 5_000
 
 
 class Master:
-    """The program; its columns are numbered in the order in which they were added, from 0."""
+    """The linear program. Its packing columns are numbered from 0 in the order in which they were added."""
 
     def __init__(self, wanted: Sequence[int], rooms: Sequence[int], unplaced: Sequence[float]) -> None:
         self._kinds = len(wanted)
@@ -29,12 +29,14 @@ class Master:
         self._amounts = [much + _NUDGE * (row + 1) for row, much in enumerate((*wanted, *rooms))]
 
     def add(self, cost: float, group: int, packing: Sequence[tuple[int, int]]) -> None:
-        """Add a packing of a node of a group."""
+        """Add a packing of a node of a group as a column."""
         self._costs.append(cost)
         self._columns.append({self._kinds + group: 1.0} | {kind: float(count) for kind, count in packing})
 
     def solve(self) -> tuple[list[float], list[float]]:
-        """The cheapest solution; what a unit of each kind is worth, and what room in each group is worth (at most 0)."""
+        """Find the cheapest solution. Returns the value of a unit of each kind, and of room in each group (at most
+        0).
+        """
         for _ in range(_PIVOTS):
             prices = self._prices()
             entering = min(range(len(self._columns)), key=lambda column: self._reduced(column, prices))
@@ -46,11 +48,12 @@ class Master:
         return [max(0.0, price) for price in prices[: self._kinds]], [min(0.0, one) for one in prices[self._kinds :]]
 
     def solution(self) -> list[tuple[int, float]]:
-        """The columns that are used, by the number of their packing, and how often."""
+        """Return the packings used in the solution, by number, with their amounts."""
         used = zip(self._basis, self._amounts, strict=True)
         return sorted((column - self._first, much) for column, much in used if column >= self._first and much > _ZERO)
 
     def _prices(self) -> list[float]:
+        """Return the row prices (duals) of the current basis."""
         prices = [0.0] * self._size
         for column, row in zip(self._basis, self._inverse, strict=True):
             cost = self._costs[column]
@@ -59,10 +62,11 @@ class Master:
         return prices
 
     def _reduced(self, column: int, prices: Sequence[float]) -> float:
+        """Return the reduced cost of a column."""
         return self._costs[column] - sum(prices[row] * much for row, much in self._columns[column].items())
 
     def _pivot(self, entering: int) -> bool:
-        """Take a column into the basis; False where nothing limits it, which cannot be while costs are positive."""
+        """Enter a column into the basis. Returns False if nothing limits it, which cannot happen with positive costs."""
         column = self._columns[entering].items()
         change = [sum(row[at] * much for at, much in column) for row in self._inverse]
         ratios = [(self._amounts[at] / much, at) for at, much in enumerate(change) if much > _ZERO]

@@ -1,7 +1,7 @@
-"""A provider whose nodes are simulated: they are registered through the API and played like those of `dray up --nodes`.
+"""Provider of simulated nodes, which are registered through the API and simulated like those of `dray up --nodes`.
 
-A node is there `start_seconds` after it was ordered, and has its devices `publish_seconds` later. What is on order when
-the process ends is lost; nodes that are registered are adopted by the next start. Left out: what is ordered and why.
+A node appears `start_seconds` after it was ordered and has its devices `publish_seconds` later. Open orders are lost
+when the process ends; registered nodes are adopted at the next start. Left out: deciding what to order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEME = "dray://"
 
 
 class Fleet(Protocol):
-    """Simulated nodes that come and go (`dray.sim.nodes.SimulatedNodes`)."""
+    """Interface to simulated nodes (`dray.sim.nodes.SimulatedNodes`)."""
 
     async def add(self, trees: Sequence[Tree]) -> None: ...
 
@@ -37,17 +37,17 @@ class Fleet(Protocol):
 
 
 class SimulatedProvider:
-    """Nodes of groups that exist as API objects alone. `run` has to run for ordered nodes to come."""
+    """Groups of simulated nodes. `run` must be running for ordered nodes to arrive."""
 
     def __init__(self, fleet: Fleet, groups: NodeGroups) -> None:
         self._fleet = fleet
         self._groups = {group.name: group for group in groups.groups}
         self._members: dict[str, dict[str, InstanceState]] = {name: {} for name in self._groups}
-        self._errors: dict[str, str] = {}  # of instances that do not come
+        self._errors: dict[str, str] = {}  # errors of instances that failed to start
         self._orders: asyncio.Queue[tuple[NodeGroup, str]] = asyncio.Queue()
 
     def adopt(self, nodes: Iterable[Node]) -> None:
-        """Take over nodes of the groups that are registered already."""
+        """Adopt registered nodes that belong to the groups."""
         for node in nodes:
             for name, group in self._groups.items():
                 if group.has(node):
@@ -55,7 +55,7 @@ class SimulatedProvider:
                     self._fleet.adopt(node.metadata.name)
 
     async def run(self) -> None:
-        """Let ordered nodes come, each in its own time, until cancelled."""
+        """Start ordered nodes, each after its delay, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 tasks.create_task(self._start(*await self._orders.get()))
@@ -98,6 +98,7 @@ class SimulatedProvider:
             self._errors.pop(name, None)
 
     async def _start(self, group: NodeGroup, name: str) -> None:
+        """Register an ordered node after its delay, then its slices. Records an error if registration fails."""
         await asyncio.sleep(group.start_seconds)
         try:
             node, *slices = [tree_of(one) for one in group.template.objects(name)]
@@ -111,7 +112,7 @@ class SimulatedProvider:
             self._members[group.name][name] = InstanceState.RUNNING
 
     async def _step(self, group: NodeGroup, name: str, trees: Sequence[Tree]) -> None:
-        """Register what comes next of a node, unless it was taken back meanwhile."""
+        """Register objects of a node, unless it was deleted meanwhile."""
         if self._members[group.name].get(name) is InstanceState.CREATING:
             await self._fleet.add(trees)
 
@@ -131,7 +132,7 @@ class SimulatedProvider:
 
 
 def _fresh(node: Tree, name: str) -> Tree:
-    """A node as it registers itself: well since now, and with its provider's name for it."""
+    """Return a node as it registers itself: ready, with a provider ID."""
     spec = {**node.get("spec", {}), "providerID": SCHEME + name}
     labels = {**node["metadata"].get("labels", {}), SIMULATED: "true"}
     status = {**node["status"], "conditions": hardware.conditions(timestamp(time.time()))}

@@ -1,7 +1,7 @@
-"""What a new node of a group would be: a node and its own slices, made from a profile, from a live node or from a file.
+"""Templates of new nodes: a node with its own slices, from a profile, an existing node or a file.
 
-A template makes objects for any number of nodes, so a group needs no node to begin with. Left out: limits and prices
-(`groups`), and pools that are attached to the network, which new nodes do not multiply.
+A template creates objects for any number of nodes, so a group may start without nodes. Left out: limits and prices
+(`groups`), and network-attached pools, which new nodes do not multiply.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from dray.sim.copies import node_like, slice_like
 from dray.sim.profiles import NodeProfile, ProfileError
 
 GROUP_LABEL = "dray.dev/node-group"
-_EPOCH = "1970-01-01T00:00:00Z"  # conditions of nodes that are not there yet
+_EPOCH = "1970-01-01T00:00:00Z"  # time of conditions of nodes that do not exist yet
 
 
 class TemplateError(ValueError):
-    """A template that makes no node; says why."""
+    """An unusable template. The message says why."""
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A kind of node. `classes` are those that its profile brings along."""
+    """A kind of node. `classes` are the device classes of its profile."""
 
     node: Node
     slices: tuple[ResourceSlice, ...] = ()
     classes: tuple[DeviceClass, ...] = ()
 
     def objects(self, name: str) -> list[Wire]:
-        """A node of this name and its slices."""
+        """Return a node of this name and its slices."""
         return [node_like(self.node, name), *self.slices_of(name)]
 
     def slices_of(self, name: str) -> list[ResourceSlice]:
-        """What the drivers on a node of this name publish."""
+        """Return the slices that drivers on a node of this name publish."""
         return [slice_like(piece, self.node.metadata.name, name) for piece in self.slices]
 
     def adorned(self, labels: dict[str, str], taints: Iterable[Taint]) -> Template:
-        """The same with more labels and taints."""
+        """Return a copy with additional labels and taints."""
         meta = replace(self.node.metadata, labels={**self.node.metadata.labels, **labels})
         spec = replace(self.node.spec, taints=(*self.node.spec.taints, *taints))
         return replace(self, node=replace(self.node, metadata=meta, spec=spec))
 
 
 def faults(template: Template, gates: FeatureGates) -> Iterator[str]:
-    """What an API server would refuse of a node of a template, of its devices and of its classes."""
+    """Yield the validation errors that an API server would report for the template's node, slices and classes."""
     context = Context(gates, _complaint, "v1")
     for one in (*template.classes, *template.objects(template.node.metadata.name)):
         resource = BY_TYPE[type(one)]
@@ -62,12 +62,13 @@ def faults(template: Template, gates: FeatureGates) -> Iterator[str]:
 
 
 def _complaint(expression: str) -> Complaint | None:
+    """Return the complaint about an invalid CEL expression, or None."""
     refusal = check(expression, is_derived=False).refusal
     return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
 def from_profile(profile: NodeProfile, name: str, gates: FeatureGates) -> Template:
-    """A template from the fields of a profile. Raises TemplateError."""
+    """Create a template from a profile. Raises TemplateError."""
     try:
         made = [object_of(tree, gates) for tree in _trees(profile, name)]
     except (ManifestError, ProfileError) as error:
@@ -80,7 +81,9 @@ def from_profile(profile: NodeProfile, name: str, gates: FeatureGates) -> Templa
 
 
 def from_node(name: str, objects: Iterable[Wire]) -> Template:
-    """A template like a node that there is, with the devices that only it has. Raises TemplateError."""
+    """Create a template from an existing node and its node-local devices. Raises TemplateError if the node does not
+    exist.
+    """
     known = [*objects]
     node = next((one for one in known if isinstance(one, Node) and one.metadata.name == name), None)
     if node is None:

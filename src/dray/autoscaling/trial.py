@@ -1,8 +1,8 @@
-"""One new node of a group, as the scheduler's own code sees it: which pods fit on it together, and why others do not.
+"""Trial of one new node of a group with the scheduler's own code: which pods fit together, and why others do not.
 
-The node stands alone in a small simulated cluster with its daemons, so a question costs the same however large the real
-cluster is. Left out, therefore: rules that look at other nodes, and devices that nodes share; `linked` asks the whole
-cluster about those.
+The node is alone in a small simulated cluster with its daemons, so the cost of a question does not depend on the size
+of the real cluster. Left out, therefore: rules about other nodes, and devices that nodes share; `linked` checks those
+in the whole cluster.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ _COPIED_TYPES = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """What units get on a node: devices of each pod, and how many steps down lists of alternatives."""
+    """What units get on a node: the outcome of each pod, and the number of fallback steps to lower-ranked
+    alternatives.
+    """
 
     outcomes: tuple[PodOutcome, ...]
     steps: int = 0
 
 
 class ClusterTemplate(msgspec.Struct, frozen=True):
-    """What a cluster has beside nodes and what belongs to them: classes, templates, pools on the network, daemons."""
+    """Objects of a cluster besides its nodes: classes, templates, network-attached pools, daemons."""
 
     objects: tuple[Wire, ...]
     daemons: tuple[Pod | DaemonSet, ...]
@@ -53,7 +55,7 @@ class ClusterTemplate(msgspec.Struct, frozen=True):
 
 
 def template_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> ClusterTemplate:
-    """What a new node comes into. Daemons come from DaemonSets, or else from one of their pods."""
+    """Return the environment of new nodes in a cluster. Daemons come from DaemonSets, or else from one of their pods."""
     attached = [piece for piece in cluster.all(ResourceSlice) if not piece.spec.nodeName]
     pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
     holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []
@@ -70,13 +72,13 @@ def template_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> Clus
 
 
 def one_by_one(group: PodGroup) -> PodGroup:
-    """A group whose pods are placed one by one, wherever they fit."""
+    """Return a copy of a PodGroup whose pods are placed one by one, without topology constraint."""
     basic = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
     return replace(group, spec=replace(group.spec, schedulingPolicy=basic, schedulingConstraints=None))
 
 
 class Trial:
-    """A new node of a group on which units are tried. `own_pools` are the pools that come with it."""
+    """A new node of a group for trying units. `own_pools` are the pools local to the node."""
 
     def __init__(self, group: NodeGroup, base: ClusterTemplate) -> None:
         self.name = f"{group.name}-new"
@@ -88,10 +90,10 @@ class Trial:
             self.cluster.add(*daemons_on(daemon, self.node))
         self.cluster.settle()
         for pod in [one for one in self.cluster.all(Pod) if not one.spec.nodeName]:
-            self.cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # a daemon that is not for this node
+            self.cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # a daemon that does not fit this node
 
     def fill(self, units: Sequence[Unit]) -> Filled | None:
-        """Place units one after the other, as the scheduler would; None where not all of them fit."""
+        """Place units one after the other. Returns what they get, or None if not all fit."""
         with self.cluster.fork() as trial:
             if not all(placed(trial, unit) for unit in units):
                 return None
@@ -99,29 +101,29 @@ class Trial:
             return Filled(found, sum(steps_taken(trial, unit) for unit in units))
 
     def count(self, units: Sequence[Unit]) -> int:
-        """How many of the units fit together, tried in their order until one does not."""
+        """Return how many of the units fit together, tried in order until one does not fit."""
         with self.cluster.fork() as trial:
             return next((number for number, unit in enumerate(units) if not placed(trial, unit)), len(units))
 
     def why_not(self, unit: Unit) -> NodeVerdict | ClaimProblem | None:
-        """Why the empty node refuses a unit: what it says to the first of its pods that finds no place."""
+        """Return why the empty node refuses a unit: the refusal of its first pod without a place, or None."""
         with self.cluster.fork() as trial:
             for pod in unit.pods:
                 if not placed(trial, Unit((pod,), unit.claims)):
                     found = trial.current(pod)
-                    assert found is not None  # it was submitted
+                    assert found is not None  # submitted above
                     return trial.problem_of(found) or next(iter(trial.verdicts(found)), None)
         return None
 
     def brings(self, device: DeviceId) -> bool:
-        """Whether a device comes with the node, and not over the network."""
+        """Whether a device is local to the node, not network-attached."""
         return (device.driver, device.pool) in self.own_pools
 
 
 def daemons_on(daemon: Pod | DaemonSet, node: Node) -> list[Pod | dict[str, object]]:
-    """The pod that a DaemonSet has on a node, if any; or one like the pod that it has on another node."""
+    """Return the pod of a DaemonSet on a node, or a copy of a daemon pod; empty if it does not run there."""
     if isinstance(daemon, Pod):
-        # The affinity of such a pod names its own node and nothing else.
+        # The affinity of a daemon pod only names its node.
         runs = fit(replace(daemon.spec, nodeName="", affinity=None), node).run
         return [daemon_like(daemon, node.metadata.name)] if runs else []
     if not fit(daemon.spec.template.spec, node).run:
@@ -134,12 +136,13 @@ def daemons_on(daemon: Pod | DaemonSet, node: Node) -> list[Pod | dict[str, obje
 
 
 def _holds(claim: ResourceClaim, pools: set[tuple[str, str]]) -> bool:
+    """Whether a claim has a device of one of these pools."""
     allocation = claim.status.allocation
     return allocation is not None and any((one.driver, one.pool) in pools for one in allocation.devices.results)
 
 
 def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, base: ClusterTemplate) -> None:
-    """Put a new node of a group into a cluster, with its devices and daemons."""
+    """Add a new node of a group to a cluster, with its devices and daemons."""
     made = next(one for one in groups.groups if one.name == group).template.objects(name)
     cluster.add(*made)
     for daemon in base.daemons:
@@ -147,7 +150,7 @@ def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, base: 
 
 
 def withdraw(trial: Cluster, *units: Unit) -> None:
-    """Take back the pods of units."""
+    """Delete the pods of units."""
     for unit in units:
         for pod in unit.pods:
             if trial.current(pod) is not None:
@@ -155,7 +158,7 @@ def withdraw(trial: Cluster, *units: Unit) -> None:
 
 
 def submit(trial: Cluster, *units: Unit) -> None:
-    """Let units come."""
+    """Add the claims and pods of units."""
     for unit in units:
         for claim in unit.claims:
             if trial.current(claim) is None:
@@ -165,21 +168,21 @@ def submit(trial: Cluster, *units: Unit) -> None:
 
 
 def placed(trial: Cluster, unit: Unit) -> bool:
-    """Submit a unit; whether all of its pods found a place."""
+    """Submit a unit. Returns whether all of its pods were placed."""
     submit(trial, unit)
     trial.settle()
     return all(is_placed(trial, pod) for pod in unit.pods)
 
 
 def steps_taken(trial: Cluster, unit: Unit) -> int:
-    """How far down their lists of alternatives the requests of a unit were served."""
+    """Return the number of fallback steps to lower-ranked alternatives in the requests of a unit."""
     pods = [trial.current(pod) or pod for pod in unit.pods]
     claims = {claim.metadata.uid: claim for pod in pods for _, claim in trial.model.objects.claims_of(pod)}
     return sum(map(steps_of, claims.values()))
 
 
 def steps_of(claim: ResourceClaim) -> int:
-    """How far down its lists of alternatives a claim was served."""
+    """Return the number of fallback steps to lower-ranked alternatives in a claim's allocation."""
     allocation = claim.status.allocation
     served = {one.request for one in allocation.devices.results} if allocation is not None else set()
     return sum(

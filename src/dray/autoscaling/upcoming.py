@@ -1,7 +1,7 @@
-"""Nodes that are on their way: ordered and not there yet, or there without the devices that their driver will publish.
+"""Nodes on their way: ordered nodes, and nodes whose drivers have not published devices yet.
 
-Until a deadline they count with their template, so that nothing is bought twice for the same pods. After it they count as
-they are, which for a node on order is nothing.
+Until a deadline, they count as their template, so that no node is bought twice for the same pods. After it, they
+count as they are; an ordered node then counts as nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dray.sim.copies import node_like
 
 
 def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str]:
-    """Give young nodes the devices that their drivers have not published yet; the names of these nodes."""
+    """Add the missing devices of young nodes from their templates. Returns the names of these nodes."""
     published: dict[str, set[str]] = {}
     for piece in cluster.all(ResourceSlice):
         published.setdefault(piece.spec.nodeName or "", set()).add(piece.spec.driver)
@@ -40,7 +40,7 @@ def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str
 def add_ordered(
     cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int], daemon_sets: Iterable[DaemonSet] = ()
 ) -> None:
-    """Put nodes that are on order into a cluster, as their templates say, with their daemons."""
+    """Add ordered nodes to a cluster from their templates, with daemons."""
     base = template_of(cluster, daemon_sets)
     for group in groups.groups:
         for number in range(1, ordered.get(group.name, 0) + 1):
@@ -48,15 +48,17 @@ def add_ordered(
 
 
 def _is_young(node: Node, groups: NodeGroups, now: float) -> bool:
+    """Whether a node was created less than `provisionSeconds` ago."""
     created = node.metadata.creationTimestamp
     return created is not None and now - parse_timestamp(created) < groups.settings.provisionSeconds
 
 
 def _lacks(group: NodeGroup, drivers: Iterable[str]) -> bool:
+    """Whether a driver of the group's template has not published slices yet."""
     return not {piece.spec.driver for piece in group.template.slices} <= {*drivers}
 
 
 def _ready(node: Node) -> Node:
-    """The node as it will be; it keeps its identity."""
+    """Return the node ready and without state taints, with its identity unchanged."""
     made = node_like(node, node.metadata.name)
     return replace(made, metadata=replace(node.metadata, labels=made.metadata.labels))
