@@ -39,7 +39,7 @@ _SEED = 7
 
 
 async def keep_busy(client: Client) -> None:
-    """Create and delete pods until cancelled."""
+    """Create the demonstration's workload, then create and delete pods until cancelled."""
     chance = random.Random(_SEED)
     await _fill(client)
     for team in _TEAMS:

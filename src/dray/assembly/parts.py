@@ -251,7 +251,7 @@ def _leftovers(client: Client, names: list[str], directory: Path) -> RunPart:
 def _controllers(
     client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client], volumes: str
 ) -> RunPart:
-    """Return the controller manager."""
+    """Return the controller manager as a component to run."""
     from dray.controllers import ControllerManager
 
     return ControllerManager(
@@ -265,7 +265,7 @@ def _controllers(
 
 
 def _scheduler(client: Client, informers: SharedInformers, running: Running, plan: ClusterPlan) -> RunPart:
-    """Return the scheduler."""
+    """Return the scheduler as a component to run."""
     from dray.scheduler import Scheduler
 
     give_way, background = running.api.priority.give_way, running.background

@@ -91,7 +91,7 @@ def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) ->
 
 
 async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
-    """Run until a signal. Returns the exit status."""
+    """Run a server, with the components of a plan, until SIGINT or SIGTERM. Returns the exit status."""
     stopping, started = on_signals(), asyncio.Event()
 
     def answers(server: StartedServer) -> None:

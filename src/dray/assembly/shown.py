@@ -51,7 +51,7 @@ async def cluster(connect: Callable[[], Http], namespace: str) -> Shown:
 
 
 def recording(file: str) -> Shown:
-    """Return the cluster in a recording."""
+    """Return a recorded cluster, for the dashboard to show. Raises ManifestError."""
     from dray.recordings.client import Recorded
     from dray.recordings.manifests import read_manifests
 

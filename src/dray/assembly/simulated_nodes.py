@@ -93,7 +93,7 @@ class StandaloneSimulation:
 
 
 def _trees(options: SimulationOptions) -> list[Tree]:
-    """Return the objects of all nodes."""
+    """Return the Nodes, ResourceSlices and DeviceClass to create for the options."""
     now = timestamp(time.time())
     trees: list[Tree] = []
     if options.simulated and options.devices:

@@ -27,7 +27,7 @@ GATES_HELP = "feature gates to turn on or off; see `dray gates`"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line. Returns the exit status."""
+    """Run a command line (default: of this process). Returns the exit status."""
     # `list` is a command in this package
     return run_command("dray", commands(), [*(sys.argv[1:] if argv is None else argv)])
 

@@ -74,13 +74,13 @@ def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
 
 
 def _share(row: Any) -> ShareBar:
-    """Return the bar of a row."""
+    """Return the utilisation bar of a row, from its device counts."""
     total = row.total or 1
     return ShareBar(row.allocated / total, row.unavailable / total, row.unhealthy / total)
 
 
 def _numbers(row: Any) -> tuple[str, ...]:
-    """Return the device counts of a row as text."""
+    """Return total, allocated, available and unavailable devices of a row as text."""
     return tuple(str(number) for number in (row.total, row.allocated, row.available, row.unavailable))
 
 
@@ -90,7 +90,7 @@ def _remark(row: Any) -> str:
 
 
 def _pools(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
-    """Return the table of pools."""
+    """Return the lines of the table of pools, for a screen of this width."""
     more = (Column("SLICES", right=True), Column("GENERATION", right=True)) if wide else ()
     columns = (Column("DRIVER"), Column("POOL"), Column("NODE"), *_COUNTS, Column("UTILISATION", "USE"), *more)
     return lines(
@@ -120,7 +120,7 @@ def _nodes(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
-    """Return the table of devices."""
+    """Return the lines of the table of devices, for a screen of this width."""
     from rich.text import Text
 
     from dray.questions.device_tree import lines as device_lines
@@ -141,7 +141,7 @@ def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
-    """Return the table of claims."""
+    """Return the lines of the table of claims, for a screen of this width."""
     titles = ("NAMESPACE", "NAME", "STATE", "WANTS")
     more = (Column("DEVICE NAMES"),) if wide else ()
     columns = (*map(Column, titles), Column("DEVICES", right=True), Column("NODE"), Column("USED BY"), *more)
@@ -154,7 +154,7 @@ def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
 
 
 def _groups(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
-    """Return the table of groups."""
+    """Return the lines of the table of groups, for a screen of this width."""
     more = (Column("TOPOLOGY"), Column("WORKLOAD")) if wide else ()
     titles = ("NAMESPACE", "NAME", "POLICY", "STATE")
     columns = (*map(Column, titles), Column("PLACED", right=True), Column("DOMAIN"), Column("NODES"), *more)

@@ -179,7 +179,7 @@ def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -
 
 
 def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
-    """Print the plan. Returns the exit status."""
+    """Plan nodes to add and remove, and print the plan. Returns 1 if a pod stays without a node, else 0."""
     from dray.autoscaling import report
     from dray.questions import plan
 

@@ -48,5 +48,5 @@ async def _scheduling(nodes: int, devices: int, pods: int) -> None:
 
 
 def _line(what: str, rate: float, more: str = "") -> None:
-    """Print one result."""
+    """Print the rate of one measurement."""
     print(f"{what:<45} {rate:8.0f} pods/s {more}".rstrip(), flush=True)

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
-    """Return the finding with its line number."""
+    """Return the finding with the line number of its field in the file."""
     from msgspec.structs import replace
 
     from dray.inspect.lines import line_of
@@ -105,7 +105,7 @@ def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
 
 
 async def _fetched(args: argparse.Namespace) -> Snapshot:
-    """Return the objects of the cluster."""
+    """Return the objects of the cluster that manifests are checked against."""
     from dray.inspect.reading import fetch
 
     async with connect(args) as client:

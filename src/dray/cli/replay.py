@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replayed(args: argparse.Namespace, gates: FeatureGates) -> SimulationReport:
-    """Return the report of the replay."""
+    """Replay the recording, twice if there are changes. Returns the report."""
     from dray.replay.comparison import compare, recorded_placements
     from dray.replay.replaying import Replay, Setup
     from dray.replay.report import Run, SimulationReport

@@ -107,7 +107,7 @@ def run_restore(args: argparse.Namespace) -> int:
 
 
 async def _read_etcd(url: str) -> Recovered:
-    """Return the state in etcd."""
+    """Return the rows of a cluster's state in etcd."""
     from dray.store import etcd_copy
 
     log = await _etcd(url)

@@ -108,7 +108,7 @@ def _console() -> Console:
 
 
 async def _once(args: argparse.Namespace) -> None:
-    """Print the rows once. Raises NotShown."""
+    """Read the cluster and print the rows once. Raises NotShown."""
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
         if not rows and args.namespace and (problem := await namespace_problem(client, args.namespace)):
@@ -206,7 +206,7 @@ def _where(args: argparse.Namespace) -> str:
 
 
 def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
-    """Raise NotShown if a type could not be read."""
+    """Raise NotShown, with the alternative `instead`, if a type could not be read."""
     from dray.api.resources import BY_TYPE
 
     if type_ in snapshot.unreadable:

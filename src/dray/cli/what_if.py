@@ -134,7 +134,7 @@ def _answered(args: argparse.Namespace, gates: FeatureGates) -> WhatIfAnswer:
 
 
 def _defragmented(args: argparse.Namespace, gates: FeatureGates) -> list[Defragmentation]:
-    """Return the moves that make room."""
+    """Return the pod moves that make room for the demand or the largest claims."""
     return _defragment.found(args, *_question(args, gates))
 
 

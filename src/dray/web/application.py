@@ -299,7 +299,7 @@ class Dashboard:
         await call.reply_json(200, self.open(identity).history.series_tree())
 
     async def _ask(self, call: DashboardCall, kind: str) -> None:
-        """Answer a question."""
+        """Answer a question of the page about the user's picture, as JSON."""
         identity, _ = await self._identity(call)
         body = await call.body()
         await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))

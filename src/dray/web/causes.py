@@ -38,7 +38,7 @@ class CauseKind(NamedTuple):
 
 
 class Causes:
-    """Causes of the waiting pods of one picture."""
+    """Finds why the waiting pods of a dashboard picture wait, and fills the table of causes."""
 
     def __init__(self, analyst: ClusterAnalyst, pods: RowTable, table: RowTable, waiting: Mapping[Key, Pod]) -> None:
         self._analyst = analyst
@@ -70,7 +70,7 @@ class Causes:
         self._due = ended + min(_PAUSES * (ended - begun), _LONGEST_PAUSE_SECONDS)
 
     def _kinds(self) -> dict[CauseKind, list[Key]]:
-        """Return the stuck pods by kind."""
+        """Return the pods that wait for long, grouped by namespace and spec."""
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
         kinds: dict[CauseKind, list[Key]] = {}
         for key, pod in self._waiting.items():

@@ -30,7 +30,7 @@ ClaimGone = Callable[[int, Key], None]
 
 
 class DashboardConsumers:
-    """Claims, pods and groups of one picture. `following` has the objects."""
+    """Rows of claims, pods and groups in one dashboard picture. `following` has the objects."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class DashboardConsumers:
             yield
 
     def _pod(self, key: Key) -> None:
-        """Update the row of a pod."""
+        """Update the row of a pod, or drop it if the pod is gone or not shown."""
         assert self.following is not None
         pod: Pod | None = self.following.get(Pod, *key)
         state = pod_state(pod) if pod is not None else None
@@ -208,7 +208,7 @@ class DashboardConsumers:
             self._states[key] = state
 
     def _claim(self, key: Key) -> None:
-        """Update the row of a claim."""
+        """Update the row of a claim, or drop it if the claim is gone."""
         table, claim = self._tables["claims"], self._known_claim(key)
         users = self._users.get(key, {})
         if claim is None:
@@ -226,7 +226,7 @@ class DashboardConsumers:
             self._pods.update(users)
 
     def _group(self, type_: type, key: Key) -> None:
-        """Update the row of a group or workload."""
+        """Update the row of a group or workload, or drop it if the object is gone."""
         assert self.following is not None
         group = self.following.get(type_, *key)
         if group is None:

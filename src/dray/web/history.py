@@ -34,7 +34,7 @@ class Was(NamedTuple):
 
 
 class _Second(NamedTuple):
-    """The device changes in one second."""
+    """Device states before the changes of one second, as numbers in an array."""
 
     at: int
     steps: array[int]  # for each device: number, state, number of claims, claims
@@ -42,7 +42,7 @@ class _Second(NamedTuple):
 
 
 class DashboardHistory:
-    """History of one picture."""
+    """Time series and earlier device states of one dashboard picture, for the last hour."""
 
     def __init__(self, now: float | None = None) -> None:
         self.clear(time.time() if now is None else now)
@@ -62,7 +62,7 @@ class DashboardHistory:
     # Recording
 
     def changed(self, number: int, before: TableRow | None, now: float) -> None:
-        """Record the state of a device before a change."""
+        """Record the state that a device had before its first change in this second."""
         second = int(now)
         if second != self._open_at:
             self._close()

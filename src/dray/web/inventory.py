@@ -27,7 +27,7 @@ _VERSION = "driverVersion"  # attribute in which drivers publish their version
 
 
 class DashboardInventory:
-    """Pools, devices and drivers of one picture."""
+    """Rows of pools, devices and drivers in one dashboard picture."""
 
     def __init__(self, tables: Mapping[str, RowTable], strings: Strings, changed: DeviceChanged) -> None:
         self._pools, self._devices, self._drivers = tables["pools"], tables["devices"], tables["drivers"]
@@ -248,7 +248,7 @@ class DashboardInventory:
                 self._drivers.drop(driver)
 
     def measure(self, operations: Mapping[str, Sequence[Tree]]) -> None:
-        """Set the measurements of drivers' operations."""
+        """Set the measurements of drivers' operations, and mark drivers whose measurements changed for update."""
         for driver in operations.keys() | self.operations.keys():
             if operations.get(driver) != self.operations.get(driver) and self._drivers.get(driver) is not None:
                 self._stale_drivers[driver] = None

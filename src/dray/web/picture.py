@@ -50,7 +50,10 @@ ROWS = 4096  # maximum rows per message, because a browser needs too long to pro
 
 
 class DashboardPicture:
-    """Picture of one identity. `run` updates it until it is cancelled or the identity is no longer authorized."""
+    """What a dashboard shows to one identity: tables of a cluster, updated by informers.
+
+    `run` updates them until it is cancelled or the identity is no longer authorized.
+    """
 
     def __init__(self, identity: SessionIdentity, access: Access, analyst: ClusterAnalyst, version: str) -> None:
         self.identity = identity
@@ -184,7 +187,7 @@ class DashboardPicture:
         yield from self.inventory.refresh()
 
     def _messages(self) -> Iterator[bytes]:
-        """Yield the changed rows as messages."""
+        """Yield the rows changed since the last call as messages for the pages."""
         while True:
             left, found = ROWS, {}
             for name, table in self.tables.items():

@@ -56,7 +56,7 @@ async def past_tree(history: DashboardHistory, tables: Mapping[str, RowTable], s
 
 
 class _Then:
-    """The device map at an earlier time."""
+    """The device map at an earlier time, compared with now."""
 
     def __init__(
         self, history: DashboardHistory, tables: Mapping[str, RowTable], strings: Strings, found: Mapping[int, Was]
@@ -236,7 +236,7 @@ class ObjectName(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Desk:
-    """Accepts questions and answers them."""
+    """Checks and answers the questions that a dashboard page sends."""
 
     def __init__(self, analyst: ClusterAnalyst) -> None:
         self._analyst = analyst
@@ -274,7 +274,7 @@ class Desk:
     # One method per question
 
     async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
-        """Return the devices that an expression selects."""
+        """Return the devices of a class that an expression selects, in wire form."""
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.ask(
@@ -282,11 +282,11 @@ class Desk:
         )
 
     async def _classes(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        """Return the devices that each class selects."""
+        """Return the devices that each device class selects, in wire form."""
         return await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.members)
 
     async def _why(self, picture: DashboardPicture, asked: Named) -> Tree:
-        """Return why a pod waits."""
+        """Return the explanation why a pod waits, in wire form. Raises QuestionError for an unknown pod."""
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
             hidden = picture.scopes[Pod] is not VisibleScope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
@@ -296,7 +296,7 @@ class Desk:
         return {"pod": number} | await self._analyst.ask(known, SECONDS, Answers.why, asked.namespace, asked.name)
 
     async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
-        """Return what would happen after a hypothetical change."""
+        """Return what would happen after a hypothetical change, in wire form."""
         if (asked.pod is None) != (asked.change is None):
             raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
@@ -308,16 +308,16 @@ class Desk:
         )
 
     async def _fits(self, picture: DashboardPicture, asked: Nothing) -> Tree:
-        """Return how many more devices of each class can be allocated."""
+        """Return how many more devices of each class can be allocated, in wire form."""
         found = await self._analyst.ask(await facts(picture), SECONDS, Answers.fits)
         return found | {"hidden": picture.scopes[ResourceClaim] is not VisibleScope.ALL}
 
     async def _past(self, picture: DashboardPicture, asked: At) -> Tree:
-        """Return how the device map differed at an earlier time."""
+        """Return how the device map differed at an earlier time, in wire form."""
         return await past_tree(picture.history, picture.tables, picture.strings, asked.at)
 
     async def _device(self, picture: DashboardPicture, asked: Number) -> Tree:
-        """Return the details of a device."""
+        """Return attributes, capacity, taints and classes of a device, in wire form."""
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
         classes = await self._analyst.ask(await facts(picture), MATCH_SECONDS, Answers.classes, asked.id)
         return tree | {"classes": classes}

@@ -66,7 +66,7 @@ async def facts(picture: DashboardPicture, wanted: Sequence[FieldQuery] = ()) ->
 
 
 class _Answer(NamedTuple):
-    """Objects that were read, and to which extent."""
+    """Objects that were read for a query, and how much of their type the user may read."""
 
     scope: VisibleScope
     objects: tuple[Any, ...] = ()

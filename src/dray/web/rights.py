@@ -92,5 +92,5 @@ def is_less(before: Scopes, after: Scopes) -> bool:
 
 
 def as_tree(known: Scopes) -> dict[str, str]:
-    """Return the scopes by plural name."""
+    """Return how much of each type may be read, by plural name, in wire form."""
     return {BY_TYPE[type_].plural: scope.value for type_, scope in known.items()}

@@ -58,7 +58,7 @@ class Names:
 
 
 class DashboardCall:
-    """One HTTP request."""
+    """One HTTP request to the dashboard, and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
@@ -140,7 +140,7 @@ class DashboardCall:
             await self.reply_json(status, {"error": {"code": code, "text": text, "field": field}}, headers)
 
     async def begin(self, status: int, content_type: bytes, headers: list[Header]) -> None:
-        """Send code and headers."""
+        """Send status code and headers of the response, with the headers that protect the page."""
         self.begun = True
         every = [(b"content-type", content_type), *SAFE, *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": every})

@@ -157,7 +157,7 @@ def _asked_by_pod(pod: Pod) -> Generator[None, None, dict[str, Sequence[_Asked]]
 
 
 def _asked_by(containers: Sequence[Container]) -> Generator[None, None, list[_Asked]]:
-    """Return requests and limits of containers."""
+    """Return requests and limits of each container, parsed. A generator that yields after each amount."""
     found: list[_Asked] = []
     for container in containers:
         requests = yield from _parsed(container.resources.requests)

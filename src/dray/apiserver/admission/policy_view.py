@@ -112,5 +112,5 @@ def _shown_namespace(namespace: Namespace) -> Tree:
 
 
 def _timed(tree: Tree) -> Tree:
-    """Return the tree with its times as timestamps."""
+    """Return the tree with creationTimestamp and similar fields as CEL timestamps instead of strings."""
     return {**tree, **{name: parse_timestamp(tree[name]) for name in _TIMES if tree.get(name)}}

@@ -122,7 +122,7 @@ class Quota(Admission):
 
 
 def _written(quota: ResourceQuota, used: Usage) -> Write:
-    """Return the update of a quota's status."""
+    """Return the additional write that sets `status.used` of a quota, with other used amounts unchanged."""
     tree: dict[str, Any] = msgspec.to_builtins(quota)
     before = tree.get("status", {}).get("used", {})
     tree["status"] = {

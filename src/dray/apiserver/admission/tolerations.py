@@ -20,7 +20,7 @@ class DefaultTolerationSeconds(Admission):
     reads = ()
 
     def admit(self, request: AdmissionRequest) -> None:
-        """Add the missing tolerations to a pod's spec."""
+        """Add tolerations of 300 s for not-ready and unreachable nodes to a pod's spec, unless present."""
         if request.subresource or request.tree is None:
             return
         spec = request.tree.get("spec")

@@ -33,14 +33,14 @@ PolicyBinding = ValidatingAdmissionPolicyBinding
 
 
 class Denial(NamedTuple):
-    """A denial, with its policy and binding."""
+    """A policy's denial of a request, with the names of policy and binding."""
 
     policy: str
     binding: str  # empty if the policy itself is faulty
     refusal: PolicyRefusal
 
     def error(self, request: AdmissionRequest) -> ApiError:
-        """Return the ApiError for the request."""
+        """Return the ApiError that the denied request is answered with."""
         bound = f" with binding '{self.binding}'" if self.binding else ""
         text = f"ValidatingAdmissionPolicy '{self.policy}'{bound} denied request: {self.refusal.message}"
         return denied(request, text, _DENIALS.get(self.refusal.reason, Unprocessable))

@@ -58,7 +58,7 @@ class WebhookConnections:
             self._give_back(webhook, places)
 
     async def _wait(self, webhook: str, places: _Places, user: str) -> None:
-        """Wait for the user's turn to get a connection."""
+        """Wait for the user's turn to get a connection. If cancelled, a connection already granted is given back."""
         turn = places.waiting.add(user)
         try:
             await turn

@@ -62,7 +62,7 @@ class Review:
         self._api_version = f"{_GROUP}/{_spoken(resource)}"
 
     def body(self) -> bytes:
-        """Return the encoded request."""
+        """Return the request of the ConversionReview as JSON."""
         wanted = self._resource.api_version(self._version)
         request = {"uid": self._uid, "desiredAPIVersion": wanted, "objects": self._trees}
         return msgspec.json.encode({"apiVersion": self._api_version, "kind": "ConversionReview", "request": request})
@@ -75,7 +75,7 @@ class Review:
         return [self._checked(*pair) for pair in enumerate(zip(self._trees, found, strict=True))]
 
     def failed(self, why: object) -> ConversionFailed:
-        """Return the error of a failed conversion."""
+        """Return a ConversionFailed error that names the webhook and the reason."""
         return ConversionFailed(f"{self._named} failed: {why}")
 
     @property

@@ -120,7 +120,7 @@ class Conversions:
         return {key: as_bytes(form, tree) for key, tree in zip(missing, converted, strict=True)}
 
     def _asked(self, missing: dict[StateKey, KeyVersion], task: asyncio.Task[ConvertedStates]) -> None:
-        """Cache the results of a finished call."""
+        """Remove a finished call from the running ones, and cache its results if it succeeded."""
         for key in missing:
             del self._asking[key]
         if not task.cancelled() and task.exception() is None:
@@ -130,7 +130,7 @@ class Conversions:
     # Writing
 
     async def stored(self, resource: Resource, obj: CustomObject) -> CustomObject:
-        """Return an object in the stored version."""
+        """Return a custom object converted to the stored version."""
         assert resource.custom is not None
         tree = await self.tree(resource, resource.custom.stored, msgspec.json.decode(encode(obj)))
         return cast(CustomObject, to_object(resource, tree))
@@ -185,7 +185,7 @@ def _as(state: KeyVersion, value: bytes) -> KeyVersion:
 
 
 def _portions(states: Sequence[KeyVersion]) -> Iterator[list[KeyVersion]]:
-    """Yield states in batches for one call each."""
+    """Yield states in batches of at most 100 objects or about 256 KiB, for one webhook call each."""
     portion: list[KeyVersion] = []
     size = 0
     for state in states:

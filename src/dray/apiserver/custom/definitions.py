@@ -158,7 +158,7 @@ class Definitions:
         self._readying = None
 
     def _discard(self, name: str, kind: CustomKind | None) -> None:
-        """Drop compiled schemas unless they are served."""
+        """Drop the compiled schemas of a kind unless they are served."""
         if kind is not None:
             served = self._by_name.get(name)
             kind.forget(served.custom if served is not None else None)

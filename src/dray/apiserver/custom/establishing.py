@@ -231,7 +231,7 @@ class Establishing:
         return False
 
     async def _terminate(self, definition: CustomResourceDefinition, status: str, reason: str, message: str) -> None:
-        """Set the condition Terminating."""
+        """Set the condition Terminating of a definition, unless it is already set like this."""
         condition = Condition(type="Terminating", status=status, reason=reason, message=message)
         conditions = merged(definition.status.conditions or (), [condition], now())
         if tuple(conditions) != tuple(definition.status.conditions or ()):

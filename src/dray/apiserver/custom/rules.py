@@ -50,7 +50,7 @@ _REASONS = {
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """One compiled rule."""
+    """One CEL rule with its compiled expression and message expression."""
 
     rule: ValidationRule
     expression: Expression

@@ -31,7 +31,7 @@ FieldsByType = dict[str, Mapping[str, Type]]
 
 
 def escaped(name: str) -> str:
-    """Return a field name as expressions write it."""
+    """Return a field name as CEL expressions write it, for example `a__dash__b` for `a-b`."""
     if name in CEL_RESERVED:
         return f"__{name}__"
     return _ESCAPES.sub(lambda match: _SPECIAL[match[0]], name)
@@ -71,7 +71,7 @@ class Convert:
         self._root = root
 
     def value(self, node: SchemaNode, value: Any) -> Value:
-        """Return the CEL value of a value."""
+        """Return a JSON value as a CEL value of the type that its schema declares."""
         return self._of(node, value, self._root)
 
     def _of(self, node: SchemaNode, value: Any, root: bool = False) -> Value:

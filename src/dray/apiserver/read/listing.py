@@ -250,7 +250,7 @@ def too_large(revision: int, current: int) -> ApiError:
 
 
 def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: int) -> Answer:
-    """Return one page of a list without selectors."""
+    """Return one page of a list without selectors, with a continue token if more objects follow."""
     page = cache.list(prefix, revision=revision, after=after, limit=limit or None)
     versions, remaining = page.versions, page.remaining
     answer = Answer(versions=versions, revision=page.revision)

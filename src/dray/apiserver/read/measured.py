@@ -117,7 +117,7 @@ class Measured:
         return looks
 
     async def _look(self, name: str) -> Look:
-        """Return a new sample of a node."""
+        """Request a node's metrics. Returns a new sample of the node and its containers."""
         text = await self._scrape(name, PATH)
         return await in_thread("", read_look, text, time.time())
 

@@ -29,7 +29,7 @@ StateKey = tuple[str, str, int]
 
 
 class Form:
-    """The encoding of one resource in one version."""
+    """How objects of one resource are encoded in one API version."""
 
     __slots__ = ("head", "item", "message", "resource", "stored", "version")
 
@@ -57,7 +57,7 @@ class Storage:
     # Reader
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
-        """Return the typed object, or None."""
+        """Return an object of a resource by namespace and name, or None. The object is shared and immutable."""
         version = self.cache.get(resource.key(namespace, name))
         found: Wire | None = version.object if version is not None else None
         return found
@@ -68,7 +68,7 @@ class Storage:
         return (version.object for version in self.cache.list(prefix).versions)
 
     def last_change(self, *resources: Resource) -> CachedLastChange:
-        """Return the change counter of resources."""
+        """Return the change counter of resources: the revision of the last change of any of their objects."""
         found = self._last_changes.get(resources)
         if found is None:
             found = self._last_changes[resources] = CachedLastChange(self.cache, resources)

@@ -53,7 +53,7 @@ class KeyPair:
 
 
 class Keys:
-    """Keys in one directory."""
+    """Certificates, keys and administrator token of a cluster, in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -237,7 +237,7 @@ class _Notes:
             return None
 
     def text(self) -> bytes:
-        """Return the header as bytes."""
+        """Return the header as lines of text, encoded."""
         lines = (
             f"Hosts: {' '.join(sorted(self.hosts))}",
             f"Expires: {self.expires.isoformat()}",

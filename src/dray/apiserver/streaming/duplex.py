@@ -14,7 +14,7 @@ _HIGH_WATER = 256 << 10  # bytes waiting to be read, above which the transport p
 
 
 class Bytes(Protocol):
-    """Bytes in both directions."""
+    """A connection that reads and writes bytes."""
 
     async def read(self) -> bytes:
         """Return the next bytes, or b"" at the end."""

@@ -56,7 +56,7 @@ def upgrade_of(headers: Sequence[tuple[bytes, bytes]], take_over: TakeOver | Non
 
 
 class PodStreams:
-    """Serves streams into pods."""
+    """Serves exec, attach and port-forward connections into pods."""
 
     def __init__(self, dial: Dial, container: Container) -> None:
         self._dial = dial
@@ -103,7 +103,7 @@ class PodStreams:
     # -- port-forward
 
     async def _forward(self, request: Request, ports: Sequence[int], upgrade: Upgrade, place: ReserveStream) -> None:
-        """Serve port-forward."""
+        """Serve port-forward over SPDY or WebSockets until the client disconnects."""
         from dray.apiserver.streaming.portforward import check_ports, forward_channels, forward_spdy
         from dray.apiserver.streaming.spdy import SpdyConnection
         from dray.apiserver.streaming.websockets import MessageBytes, WebSocket

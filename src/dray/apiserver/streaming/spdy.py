@@ -193,7 +193,7 @@ class SpdyConnection:
         return head, body
 
     async def _take(self, head: bytes, body: bytes) -> None:
-        """Process one frame. Raises SpdyError."""
+        """Process one received frame: data, a new stream, a ping or a reset. Raises SpdyError."""
         if not head[0] & 0x80:
             await self._data(int.from_bytes(head[:4], "big"), head[4], body)
             return
@@ -209,7 +209,7 @@ class SpdyConnection:
         # Settings, window updates, headers and goodbyes need no answer.
 
     async def _open(self, flags: int, body: bytes) -> None:
-        """Process a frame that opens a stream."""
+        """Register a stream that the peer opens and reply, or refuse it above the limit. Raises SpdyError."""
         if len(body) < 10:
             raise SpdyError("a stream is opened with too few bytes")
         number = int.from_bytes(body[:4], "big") & 0x7FFFFFFF
@@ -228,7 +228,7 @@ class SpdyConnection:
         self._opened.put_nowait(stream)
 
     async def _data(self, number: int, flags: int, body: bytes) -> None:
-        """Process data or the end of a stream."""
+        """Pass received data, or the end of the data, to a stream. Waits while too much data is unread."""
         stream = self._streams.get(number)
         if stream is None or stream.deaf:
             return  # closed while the data was in transit

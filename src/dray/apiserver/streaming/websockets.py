@@ -65,7 +65,7 @@ class WebSocket:
         return self._messages.popleft() if self._messages else None
 
     async def _take(self, event: object) -> None:
-        """Process one event of the protocol."""
+        """Process one event: collect a message, answer a ping, or close."""
         match event:
             case BytesMessage() | TextMessage():
                 self._begun += event.data.encode() if isinstance(event.data, str) else event.data

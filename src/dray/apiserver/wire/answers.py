@@ -43,7 +43,7 @@ class ListAnswer(msgspec.Struct, frozen=True):
     at_once: int = _SHORT  # items that may be encoded without a pause
 
     def parts(self) -> Iterator[Part]:
-        """Yield the list as JSON."""
+        """Yield the list as JSON, in parts of a few items."""
         yield self._head()
         for some in batched(self.versions, _TOGETHER):
             if some[0] is not self.versions[0]:
@@ -59,7 +59,7 @@ class ListAnswer(msgspec.Struct, frozen=True):
         return b"".join((self._head(), *(self.items(versions) if versions else ()), b"]}"))
 
     def size(self) -> int:
-        """Return the approximate size in bytes."""
+        """Return the total size of the stored items, as an estimate of the encoded list."""
         return sum([len(version.value or b"") for version in self.versions])
 
     def _head(self) -> bytes:
@@ -67,7 +67,7 @@ class ListAnswer(msgspec.Struct, frozen=True):
         return b'%b,"%b":[' % (encode(self.tree)[:-1], self.member.encode())
 
     def trees(self) -> Iterator[Any]:
-        """Yield the items as trees."""
+        """Yield each item decoded from JSON."""
         for version in self.versions:
             yield msgspec.json.decode(b"".join(self.items((version,))))
 

@@ -78,7 +78,10 @@ class Reading(msgspec.Struct, frozen=True):
             raise _too_many(values)
 
     def walk(self, tree: Any, values: int) -> None:
-        """Like `check`, for a tree without its text."""
+        """Raise BadRequest or TooLarge if a tree is nested too deeply or has too many values.
+
+        For trees without JSON text.
+        """
         level, seen = [tree], 0
         for _ in range(self.limits.depth + 1):
             seen += sum(map(len, level))

@@ -49,7 +49,7 @@ SUBRESOURCES: dict[str, Subresource] = {
 
 
 def subresource(resource: Resource, name: str) -> Subresource:
-    """Return the description of a subresource."""
+    """Return verbs and kind of a resource's subresource, by its name."""
     if name == "proxy":
         return Subresource(PROXY, f"{resource.kind}ProxyOptions")
     return SUBRESOURCES.get(name, DEFAULT_SUBRESOURCE)

@@ -73,11 +73,11 @@ class Reviews:
         return {BY_TYPE[type_].plural: answer for type_ in self._answers}
 
     def _self(self, user: User, namespace: str, review: SelfSubjectReview) -> Tree:
-        """Return the status of a SelfSubjectReview."""
+        """Return the status of a SelfSubjectReview: the requesting user."""
         return {"userInfo": user.info()}
 
     def _token(self, user: User, namespace: str, review: TokenReview) -> Tree:
-        """Return the status of a TokenReview."""
+        """Return the status of a TokenReview: the token's user and audiences, or an error."""
         if not review.spec.token:
             raise BadRequest("token is required for TokenReview in authentication")
         try:
@@ -88,12 +88,12 @@ class Reviews:
         return {**answer, "audiences": list(audiences)} if audiences else answer
 
     def _self_access(self, user: User, namespace: str, review: SelfSubjectAccessReview) -> Tree:
-        """Return the status of a SelfSubjectAccessReview."""
+        """Return the status of a SelfSubjectAccessReview: whether the requesting user may perform the action."""
         self._check_attributes(review, review.spec)
         return self._decide(user, review.spec)
 
     def _subject_access(self, user: User, namespace: str, review: SubjectAccessReview) -> Tree:
-        """Return the status of a SubjectAccessReview."""
+        """Return the status of a SubjectAccessReview: whether the user in its spec may perform the action."""
         self._check_attributes(review, review.spec)
         if not review.spec.user and not review.spec.groups:
             text = "at least one of user or group must be specified"
@@ -102,7 +102,10 @@ class Reviews:
         return self._decide(asked, review.spec)
 
     def _local_subject_access(self, user: User, namespace: str, review: LocalSubjectAccessReview) -> Tree:
-        """Return the status of a LocalSubjectAccessReview."""
+        """Return the status of a LocalSubjectAccessReview, for an action in its own namespace.
+
+        Raises Invalid for others.
+        """
         about = review.spec.resourceAttributes
         if about and about.namespace != namespace:
             text = f"must match metadata.namespace: {namespace}"
@@ -113,7 +116,7 @@ class Reviews:
         return self._subject_access(user, namespace, review)  # type: ignore[arg-type]  # the specs are the same type
 
     def _self_rules(self, user: User, namespace: str, review: SelfSubjectRulesReview) -> Tree:
-        """Return the status of a SelfSubjectRulesReview."""
+        """Return the status of a SelfSubjectRulesReview: the requesting user's rules in a namespace."""
         if not review.spec.namespace:
             raise BadRequest("no namespace on request")
         rules = self._rbac.rules(user, review.spec.namespace)
