@@ -61,7 +61,7 @@ class Access(Protocol):
 
     @property
     def mode(self) -> str:
-        """`live`, `recording` or `demo`."""
+        """Source of the data: `live`, `recording` or `demo`."""
         ...
 
     async def admit(self, offer: SignInCredentials) -> SessionIdentity: ...
@@ -95,7 +95,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
 
 class WaitingCause(msgspec.Struct, frozen=True):
-    """Why pods wait."""
+    """Why pods wait: a code and a text."""
 
     code: str
     text: str

@@ -64,7 +64,7 @@ def _update(
 
 
 def _forget(key: str, interrupt: Interrupt) -> None:
-    """Drop a copy, in the worker process."""
+    """Drop the copy of one identity's objects, in the worker process."""
     if _known.pop(key, None) is not None:
         gc.unfreeze()
 

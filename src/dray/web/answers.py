@@ -105,7 +105,7 @@ def step_tree(step: FilterStep, dropped: list[list[int]]) -> Tree:
 
 
 def _condition(step: FilterStep) -> str:
-    """Return the text of a filter step."""
+    """Return the text of a filter step's condition."""
     if step.code == CONSTRAINT and not step.subject:
         return CONSTRAINT
     code = StepCode.MATCHING if step.code == CONSTRAINT else StepCode(step.code)
@@ -249,7 +249,7 @@ class Answers:
         return {"classes": found, "complete": True}
 
     def _expressions(self, class_: str) -> tuple[str, ...]:
-        """Return the selector expressions of a class."""
+        """Return the CEL selectors of a device class; empty for an unknown class."""
         return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()
 
     def why(self, seconds: float, namespace: str, name: str) -> Tree:

@@ -135,7 +135,7 @@ class Dashboard:
         self._forget(min(idle, key=lambda key: self._pictures[key][0].last_page))
 
     def _forget(self, key: bytes) -> None:
-        """Close a picture."""
+        """Drop a picture and stop updating it."""
         _, task = self._pictures.pop(key)
         task.cancel()
 
@@ -180,7 +180,7 @@ class Dashboard:
             await call.refuse(500, "InternalError", f"{type(error).__name__}")
 
     async def _answer(self, call: DashboardCall, path: str) -> None:
-        """Route a request by its path."""
+        """Answer a request by its path: redirect, file of the page, or API. Raises QuestionError for unknown paths."""
         rest = path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
         if path == PREFIX.rstrip("/"):
             await call.reply(308, b"", b"text/plain", [(b"location", PREFIX.encode())])
@@ -194,7 +194,7 @@ class Dashboard:
             await self._api(call, rest)
 
     async def _api(self, call: DashboardCall, rest: str) -> None:
-        """Route a request below api/."""
+        """Answer a request below api/. Raises QuestionError for an unknown path or method."""
         answers: dict[tuple[str, str], Callable[[DashboardCall], Awaitable[None]]] = {
             ("POST", "api/session"): self._sign_in,
             ("GET", "api/session"): self._who,
@@ -252,7 +252,7 @@ class Dashboard:
         await call.reply_json(200, {"code": self.sessions.mint(identity.credential)})
 
     async def _who(self, call: DashboardCall) -> None:
-        """Send the session of the request's cookie."""
+        """Send user, namespace and expiry of the request's session as JSON."""
         identity, expires = await self._identity(call)
         await call.reply_json(200, self._session(identity, expires))
 
@@ -266,7 +266,7 @@ class Dashboard:
         await call.reply(204, b"", b"application/json", [self._cookie(call, "")])
 
     def _session(self, identity: SessionIdentity, expires: int) -> Tree:
-        """Return a session in wire form."""
+        """Return user, groups, namespace, server, mode and expiry of a session, in wire form."""
         return {
             "user": identity.name,
             "groups": identity.groups,
@@ -294,7 +294,7 @@ class Dashboard:
     # The picture
 
     async def _series(self, call: DashboardCall) -> None:
-        """Send the time series of the last hour."""
+        """Send the time series of the user's picture as JSON."""
         identity, _ = await self._identity(call)
         await call.reply_json(200, self.open(identity).history.series_tree())
 

@@ -89,7 +89,7 @@ class Discovery:
         return sorted(found, key=lambda r: r.plural)
 
     def core_versions(self, address: str = "") -> bytes:
-        """Return the document at /api."""
+        """Return the discovery document at /api: versions of the core group and the server's address."""
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         versions = self.groups.get("", [])
         return msgspec.json.encode(
@@ -98,7 +98,7 @@ class Discovery:
 
     @cached_property
     def group_list(self) -> bytes:
-        """The document at /apis."""
+        """The discovery document at /apis: all served groups except core, with their versions."""
         groups = [self._group(name) for name in self.groups if name]
         return msgspec.json.encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 

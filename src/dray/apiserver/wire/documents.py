@@ -84,7 +84,7 @@ class DocumentsMade:
 
 
 class Documents:
-    """The documents of one server."""
+    """Documents of one server at paths that are no resources: version, health, metrics, discovery, OpenAPI."""
 
     def __init__(
         self,
@@ -139,7 +139,10 @@ class Documents:
         return self._document(made, parts, accept)
 
     def _document(self, made: DocumentsMade, parts: list[str], accept: str) -> Document:
-        """Return a document other than OpenAPI."""
+        """Return a document other than OpenAPI: version, metrics or discovery.
+
+        Raises UnknownGroup or UnknownResource.
+        """
         match parts:
             case ["version"]:
                 return Document(msgspec.json.encode(_version()))
@@ -233,7 +236,7 @@ def _openapi_made(made: DocumentsMade, name: str) -> Document:
 
 
 def _version() -> dict[str, str]:
-    """Return the content of /version."""
+    """Return the content of /version: the Kubernetes version, and Python's in place of Go's."""
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     return {
         "major": major,

@@ -146,7 +146,7 @@ class HttpCall:
         self.label = (scope["method"], "", "")
 
     def log(self, seconds: float) -> None:
-        """Log the request and its duration."""
+        """Log the request with user, code and duration, for debugging."""
         where, user = self._scope["path"], self._user.name
         requests.debug("%s %s by %s: %d in %.1f ms", self._scope["method"], where, user, self.code, seconds * 1000)
 
@@ -446,7 +446,7 @@ class HttpCall:
                 await self._reply_chunks(code, (first, second), listing)
 
     async def _reply_chunks(self, code: int, begun: Sequence[bytes], listing: Listing) -> None:
-        """Send a list in chunks."""
+        """Send a list in chunks: the pieces that were already encoded, then the rest."""
         await self.begin(code, listing.content_type)
         if self._scope["method"] != "HEAD":
             for piece in begun:
@@ -461,7 +461,7 @@ class HttpCall:
         return value is not None and value not in ("0", "false")
 
     async def reply(self, code: int, body: bytes, content_type: bytes, headers: HeaderList = _NONE) -> None:
-        """Send a response with a complete body."""
+        """Send a response with a complete body, in pieces if it is large."""
         if len(body) > self._api._limits.piece:
             await self._reply_parts(code, (body,), content_type, headers)
             return

@@ -41,7 +41,7 @@ class Listing:
 
 
 class Listings:
-    """Encodes the lists of one server."""
+    """Encodes lists as JSON, YAML or protobuf for one server."""
 
     def __init__(self, limits: Limits) -> None:
         self._piece = limits.piece
@@ -56,7 +56,7 @@ class Listings:
         return Listing(self._yaml(user, answer), b"application/yaml")
 
     async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
-        """Yield a list as JSON."""
+        """Yield a list as JSON in pieces. Short lists are indented if `pretty`."""
         async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
             if pretty and answer.size() < self._piece:
                 yield msgspec.json.format(b"".join([piece async for piece in pieces]), indent=2) + b"\n"
@@ -65,7 +65,7 @@ class Listings:
                 yield piece
 
     async def _yaml(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
-        """Yield a list as YAML."""
+        """Yield a list as YAML in pieces, encoded in the worker thread."""
         head = yaml_text(answer.tree)
         if not answer.versions:
             yield head + f"{answer.member}: []\n".encode()

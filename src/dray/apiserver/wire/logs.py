@@ -56,7 +56,7 @@ class NodeLogs:
 
     @property
     def reading(self) -> int:
-        """Number of logs being read."""
+        """Number of node responses being read now."""
         return len(self._answers)
 
     async def __call__(self, request: Request, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
@@ -154,7 +154,7 @@ class NodeLogs:
         return chosen_container(pod, name)
 
     def end(self) -> None:
-        """Close all logs and streams."""
+        """Break off all logs that are being read, and close all streams."""
         for answer in [*self._answers]:
             answer.close()
         self._closing += [asyncio.ensure_future(socket.close()) for socket in self._sockets]
@@ -268,7 +268,7 @@ async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
 
 
 def _refusal(code: int, text: str) -> ApiError:
-    """Return the ApiError for a node's error."""
+    """Return the ApiError for an error code and text from a node."""
     kinds: dict[int, type[ApiError]] = {400: BadRequest, 404: NotFound}
     return kinds.get(code, InternalError)(text or f"the node answered {code}")
 

@@ -47,7 +47,7 @@ class Metrics:
         count(durations, seconds)
 
     def collect(self) -> Iterator[Any]:
-        """Yield all metrics of the server."""
+        """Yield all metrics of the server in Prometheus' form."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         names = ["verb", "group", "resource"]
@@ -80,7 +80,7 @@ class Metrics:
         yield from self._store()
 
     def _store(self) -> Iterator[Any]:
-        """Yield the metrics of the store."""
+        """Yield the metrics of the store: durations, failures, cache lag and outages."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         measures = self._cache.measures

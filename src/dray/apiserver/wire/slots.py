@@ -17,7 +17,7 @@ from dray.apiserver.wire.metrics import Metrics
 
 
 class Slots:
-    """Slots for one kind of request."""
+    """Limits on one kind of request: total and per user."""
 
     def __init__(self, metrics: Metrics, what: str, most: int, most_of_user: int, retry_seconds: int) -> None:
         self._metrics = metrics
@@ -40,7 +40,7 @@ class Slots:
         return Slot(self, user.name, size)
 
     def give(self, user: str, size: int) -> None:
-        """Release a slot of a user."""
+        """Release slots of a user that `taken` reserved."""
         self._taken -= size
         if left := self._of_user[user] - size:
             self._of_user[user] = left

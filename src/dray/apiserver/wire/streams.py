@@ -59,7 +59,7 @@ class Stream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, events: Iterable[bytes], send: Send) -> None:
-        """Send events in pieces."""
+        """Send encoded events in pieces, yielding to other users' work in between."""
         async with aclosing(turns().pieces(self._user, gathered(events, self._piece))) as pieces:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -73,7 +73,7 @@ class Stream:
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Return when the client disconnects."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -55,7 +55,7 @@ def gone_when_written(resource: Resource, obj: Wire) -> bool:
 
 
 class Deletion:
-    """The verbs delete and deletecollection."""
+    """Executes the verbs delete and deletecollection."""
 
     def __init__(self, storage: Storage, commits: Commits, admission: Chain) -> None:
         self._storage = storage

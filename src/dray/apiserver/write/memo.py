@@ -44,7 +44,7 @@ class NewObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class Memo:
-    """Cache of the results of creations."""
+    """Cache of created objects by their body without identity, to reuse for similar new objects."""
 
     def __init__(self) -> None:
         self._known: dict[NewKey, Any] = {}

@@ -81,7 +81,7 @@ class _PublishedPool:
 
 
 class PublishedPools:
-    """All pools that are published now."""
+    """All device pools that ResourceSlices in the cache publish."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache

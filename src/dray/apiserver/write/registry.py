@@ -75,7 +75,7 @@ _ATTEMPTS = 8  # retries after a conflict or a generated name that exists; more 
 
 
 class Registry:
-    """Executes writes of all resources."""
+    """Executes create, update, patch and apply for all resources."""
 
     def __init__(
         self,
@@ -489,7 +489,7 @@ def _applied(request: Request, current: KeyVersion | None, original: bytes) -> A
 
 
 def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:
-    """Return the AdmissionRequest for a write."""
+    """Return the AdmissionRequest for a write of the request's resource."""
     return AdmissionRequest(
         request.user,
         operation,

@@ -17,7 +17,7 @@ _WORDS = {"In": "in", "NotIn": "notin"}
 
 
 def scale_of(resource: Resource, version: str, obj: Any) -> Scale:
-    """Return the Scale of an object."""
+    """Return the Scale of an object: wanted and actual replicas, and the pod selector."""
     metadata = obj.metadata
     if resource.custom is not None:
         wanted, there, selector = resource.custom.scale(version or resource.stored, obj)
@@ -73,7 +73,7 @@ def read_scale(body: Any, name: str) -> Scale:
 
 
 def _selector_text(selector: LabelSelector) -> str:
-    """Return a label selector in string form."""
+    """Return a label selector in string form, such as `app=web,tier in (a,b)`."""
     parts = [f"{key}={value}" for key, value in sorted(selector.matchLabels.items())]
     for e in selector.matchExpressions:
         if e.operator in _WORDS:

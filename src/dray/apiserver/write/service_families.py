@@ -123,6 +123,6 @@ def _all(families: tuple[str, ...], spec: ServiceSpec, configured: tuple[str, ..
 
 
 def _refuse(service: Service, errors: Iterable[FieldError]) -> None:
-    """Raise Invalid if there are errors."""
+    """Raise Invalid for the Service if there are any errors."""
     if found := list(errors):
         raise Invalid(SERVICES, service.metadata.name, found)

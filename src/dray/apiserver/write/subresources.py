@@ -44,7 +44,7 @@ IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
 
 class Subresources:
-    """Handlers of subresources, by name."""
+    """Executes requests for subresources, such as pods/binding or deployments/scale."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Validators:
-    """Creates the contexts of validations."""
+    """Runs validations with this server's feature gates and checkers, and caches checked selectors."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self.gates = gates
@@ -108,13 +108,13 @@ class _ValidationChecks:
         )
 
     def begin(self, known: KnownValues) -> None:
-        """Prepare for another validation."""
+        """Reset for another validation, with the results that were computed for it."""
         self._known, self._room = known, AT_ONCE
         if self.lacking:
             self.lacking = {}
 
     def selector(self, expression: str) -> validation.Complaint | None:
-        """Return the error in a selector, or None."""
+        """Return the error in a CEL device selector, or None."""
         return self.derived(expression, False)[0]
 
     def derived(self, expression: str, is_derived: bool = True) -> tuple[validation.Complaint | None, int]:

@@ -64,7 +64,7 @@ class OpenApi:
 
     @cached_property
     def _group_versions(self) -> dict[str, tuple[str, str]]:
-        """Group and version by path."""
+        """Group and version by the path of their document, such as `apis/resource.k8s.io/v1`."""
         return {
             f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
             for group, versions in self._discovery.groups.items()

@@ -58,7 +58,7 @@ def _head(dialect: Dialect) -> Json:
 
 
 def _shown(tree: Json, dialect: Dialect) -> Json:
-    """Return a schema in a version of OpenAPI."""
+    """Return a definition's schema without the parts that a version of OpenAPI cannot express."""
     is_old = dialect is Dialect.V2
     is_open = is_old and bool(tree.get(_PRESERVES) or tree.get("nullable"))
     shown: Json = {}

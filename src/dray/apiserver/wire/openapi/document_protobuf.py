@@ -112,7 +112,7 @@ def document_class() -> type[Message]:
 
 
 def _path(target: Any, item: Json) -> None:
-    """Fill a PathItem message."""
+    """Fill a PathItem message from a path's operations and parameters in JSON form."""
     for name, value in item.items():
         if name == "parameters":
             for parameter in value:
@@ -122,7 +122,7 @@ def _path(target: Any, item: Json) -> None:
 
 
 def _operation(target: Any, operation: Json) -> None:
-    """Fill an Operation message."""
+    """Fill an Operation message from its JSON form."""
     target.operation_id = operation["operationId"]
     for name in ("tags", "produces", "consumes", "schemes"):
         getattr(target, name).extend(operation.get(name, ()))
@@ -137,7 +137,7 @@ def _operation(target: Any, operation: Json) -> None:
 
 
 def _parameter(target: Any, parameter: Json) -> None:
-    """Fill a Parameter message."""
+    """Fill a Parameter message from its JSON form."""
     place = parameter["in"]
     if place == "body":
         body = target.body_parameter
@@ -150,7 +150,7 @@ def _parameter(target: Any, parameter: Json) -> None:
 
 
 def _schema(target: Any, schema: Json) -> None:
-    """Fill a Schema message."""
+    """Fill a Schema message from its JSON form."""
     target.SetInParent()
     for name in ("format", "description"):
         if name in schema:
@@ -172,7 +172,7 @@ def _schema(target: Any, schema: Json) -> None:
 
 
 def _extensions(target: Any, values: Json) -> None:
-    """Add all `x-` members as vendor extensions."""
+    """Add all members of `values` that begin with `x-` to a message as vendor extensions."""
     for name, value in values.items():
         if name.startswith("x-"):
             target.vendor_extension.add(name=name).value.yaml = _yaml(value)

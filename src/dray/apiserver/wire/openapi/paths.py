@@ -51,7 +51,7 @@ _DELETE = {
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One type of operation."""
+    """One type of operation: HTTP method, names in documents, query parameters and kind of body."""
 
     name: str  # x-kubernetes-action
     method: str
@@ -74,7 +74,7 @@ _ITEM = ("get", "update", "patch", "delete")
 
 
 class DocumentedPath(msgspec.Struct, frozen=True):
-    """Resource, schema and names of one path."""
+    """Resource, version, schema, kind and operation name of one path in the documents."""
 
     resource: Resource
     version: str
@@ -143,7 +143,7 @@ def paths(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[
 
 
 def _verbs(served: tuple[str, ...], wanted: tuple[str, ...]) -> list[str]:
-    """Return the wanted verbs that are served."""
+    """Return those of the wanted verbs that are served, in the wanted order."""
     return [verb for verb in wanted if verb in served]
 
 
@@ -172,7 +172,7 @@ def _path(
 
 
 def _operation(action: Action, target: DocumentedPath, dialect: Dialect) -> Json:
-    """Return the description of one operation."""
+    """Return the description of one operation in OpenAPI."""
     group, version, kind = target.kind
     collection = "Collection" if action.name == "deletecollection" else ""
     operation: Json = {

@@ -83,7 +83,7 @@ def definitions(messages: Iterable[str], listed: Iterable[str], dialect: Dialect
 
 
 def definition(name: str, message: schema.Message, dialect: Dialect) -> Json:
-    """Return the schema of one message."""
+    """Return the OpenAPI schema of one message, with its description and kinds."""
     result: Json = {"type": "object"}
     if text := describe(name):
         result["description"] = text
@@ -102,7 +102,7 @@ def definition(name: str, message: schema.Message, dialect: Dialect) -> Json:
 
 
 def list_definition(kind: str, dialect: Dialect) -> Json:
-    """Return the schema of the list of a kind."""
+    """Return the OpenAPI schema of a list of objects of a kind."""
     ((group, version, name),) = schema.message(kind).kinds
     return {
         "type": "object",
@@ -126,7 +126,7 @@ def reference(name: str, dialect: Dialect, **siblings: Any) -> Json:
 
 
 def _property(field: schema.Field, dialect: Dialect, description: str) -> Json:
-    """Return the schema of a field."""
+    """Return the OpenAPI schema of a field, with its list, map and patch attributes."""
     siblings: Json = {"description": description} if description else {}
     if field.default is not None:
         siblings["default"] = field.default

@@ -19,14 +19,14 @@ _DEFINED = ("name", "type", "format", "description", "priority")
 
 
 def printer(resource: Resource, version: str = "") -> Printer:
-    """Return the printer of a resource."""
+    """Return the printer of a resource's objects: of its definition for a custom resource in this version."""
     if resource.custom is not None:
         return custom.printer(resource.custom.versions[version or resource.stored])
     return Printer(resource.columns, resource.view, resource.row_conditions)
 
 
 def columns(prints: Printer) -> list[dict[str, Any]]:
-    """Return the column definitions of a kind."""
+    """Return the columnDefinitions of a Table."""
     return [{name: getattr(column, name) for name in _DEFINED} for column in prints.columns]
 
 
@@ -64,7 +64,7 @@ def row(prints: Printer, obj: Wire, now: float, include: str = "Metadata", full:
 
 
 def partial(obj: Wire) -> dict[str, Any]:
-    """Return the object's PartialObjectMetadata."""
+    """Return a PartialObjectMetadata with the object's metadata."""
     metadata = obj.metadata  # type: ignore[attr-defined]  # every kind has metadata; their common type lacks it
     return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": metadata}
 

@@ -25,7 +25,7 @@ class TakesLong(Exception):
 
 
 class Effort:
-    """Remaining steps of one patch."""
+    """Budget of steps that the work on one patch may still use."""
 
     def __init__(self, steps: int = MOST_STEPS, *, is_first: bool = False) -> None:
         self._left = steps

@@ -23,7 +23,7 @@ def is_member(node: FieldSet) -> bool:
 
 
 def below(node: FieldSet) -> FieldSet:
-    """Return the children of a node."""
+    """Return the children of a node, without the mark `.` that the node itself is a member."""
     return {key: child for key, child in node.items() if key != MEMBER} if MEMBER in node else node
 
 

@@ -162,7 +162,7 @@ def identity(entry: Entry) -> ManagerIdentity:
 
 
 def made(owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
-    """Return a new entry."""
+    """Return a new managedFields entry for an owner, with these fields and time."""
     manager, operation, version, subresource = owner
     entry: Entry = {
         "manager": manager,

@@ -110,7 +110,7 @@ def _delete_values(merged: Tree, key: str, values: JsonValue) -> None:
 
 
 def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue, effort: Effort) -> JsonValue:
-    """Return the new value of one field."""
+    """Return the value of a field after a patch: merged for objects and merging lists, else replaced."""
     type_ = field.type if field else ""
     if isinstance(patch, dict):
         return _object(type_, old if isinstance(old, dict) else {}, patch, effort)

@@ -55,7 +55,7 @@ def _shapes(message: str) -> Shapes:
 
 
 def _shape(field: schema.Field) -> FieldShape:
-    """Return the shape of a schema field."""
+    """Return how the value of a schema field is divided into parts."""
     always = bool(field.always) and not field.pointer
     if field.is_list:
         if field.list_type == "map" and field.reference:
@@ -98,7 +98,7 @@ def _member_shape(shape: FieldShape, name: str) -> FieldShape:
 
 @lru_cache(maxsize=8192)
 def root(message: str) -> FieldShape:
-    """Return the shape of a whole object."""
+    """Return the shape of a whole object, given its schema name."""
     return FieldShape(STRUCT, message)
 
 
@@ -204,14 +204,14 @@ def _added_again(message: str, name: str, text: bytes) -> FieldSet | None:
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Fields that differ between two trees."""
+    """Result of comparing two trees: sets of changed and removed fields."""
 
     changed: FieldSet  # new or different
     removed: FieldSet
 
 
 def compare(message: str, old: Tree, new: Tree) -> Comparison:
-    """Return how an object has changed."""
+    """Return the changed and removed fields from an old to a new object."""
     changed: FieldSet = {}
     removed: FieldSet = {}
     _compare(root(message), old, new, changed, removed)
