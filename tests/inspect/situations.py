@@ -995,7 +995,7 @@ NODES = (
     Situation(
         "a scheduler that does not run",
         "NoScheduler",
-        "does mine run?",
+        "is mine running?",
         "help-use-scheduler",
         (runs(bare("x")), claim(), pod(schedulerName="mine")),
     ),
@@ -1089,7 +1089,7 @@ ON_NODES = (
     Situation(
         "an init container that fails",
         "ContainerFails",
-        "container setup ends with exit code 3",
+        "container setup keeps ending with exit code 3",
         None,
         (
             pod(
@@ -1115,7 +1115,7 @@ ON_NODES = (
     Situation(
         "a container that fails",
         "ContainerFails",
-        "container main ends with exit code 4",
+        "container main keeps ending with exit code 4",
         None,
         (pod(containers=shell("exit 4")),),
         AGENT,
