@@ -1,8 +1,10 @@
-"""A conformance kit for allocators in any language: recorded answers of Kubernetes, and a runner that compares.
+"""Conformance kit for allocators in any language: recorded answers of Kubernetes, and a runner that compares answers.
 
-`cases` has what Kubernetes v1.37 was asked and answered: allocations (a node with its slices and classes, claims, what is taken)
-and selectors (an expression and a device). `ask_program` puts the questions to a program, `judge` compares one answer, and
-`AllocatorReport` sums up. The page `docs/allocatorkit.md` describes the data and the protocol.
+`cases` contains questions to Kubernetes v1.37 with its answers: allocations (a node with slices and classes, claims,
+taken
+devices) and selectors (an expression and a device). `ask_program` sends the questions to a program, `judge` compares
+an
+answer, and `AllocatorReport` summarizes. See `docs/allocatorkit.md` for data and protocol.
 """
 
 from dray.allocatorkit.cases import AllocationCase, SelectorCase, cases

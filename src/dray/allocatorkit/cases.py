@@ -1,6 +1,6 @@
-"""The recorded questions with the answers of Kubernetes v1.37, one JSON object a line in `data`.
+"""Recorded questions with the answers of Kubernetes v1.37, one JSON object per line in `data`.
 
-Left out: what counts as a right answer (`judging`).
+Left out: which answers are right (`judging`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dray.api.wire import Tree
 
 ALLOCATIONS, SELECTORS = "allocations.jsonl.gz", "selectors.jsonl.gz"
 
-# What shows that a case needs a feature: fields of its slices and of the requests of its claims.
+# Fields of slices and of claims' requests that show that a case needs a feature.
 _IN_SLICES = {
     "deviceTaints": ("taints",),
     "partitionableDevices": ("sharedCounters", "consumesCounters"),
@@ -30,9 +30,9 @@ FEATURES = (*_IN_CLAIMS, *_IN_SLICES)
 
 
 class ExpectedAllocation(msgspec.Struct, frozen=True):
-    """What Kubernetes answered: `allocated`, `none`, `error`, or `gave-up` after ten seconds of search.
+    """Answer of Kubernetes: `allocated`, `none`, `error`, or `gave-up` after ten seconds of search.
 
-    `result` has an AllocationResult for each claim. `truth` is what a complete search found where Kubernetes gave up.
+    `result` has an AllocationResult for each claim. `truth` is the result of a complete search if Kubernetes gave up.
     """
 
     outcome: str
@@ -42,7 +42,7 @@ class ExpectedAllocation(msgspec.Struct, frozen=True):
 
 
 class ExpectedMatch(msgspec.Struct, frozen=True):
-    """What Kubernetes answered: whether the device matches, or the error at compile time or at run time, and the costs."""
+    """Answer of Kubernetes: whether the device matches, or the compile-time or run-time error, and the costs."""
 
     match: bool | None = None
     compileError: str = ""
@@ -52,7 +52,7 @@ class ExpectedMatch(msgspec.Struct, frozen=True):
 
 
 class AllocationCase(msgspec.Struct, frozen=True):
-    """Claims that need devices on a node. `question` is the JSON line that an allocator is asked."""
+    """Case of claims that need devices on a node. `question` is the JSON line sent to an allocator."""
 
     id: str
     question: bytes
@@ -62,7 +62,7 @@ class AllocationCase(msgspec.Struct, frozen=True):
 
 
 class SelectorCase(msgspec.Struct, frozen=True):
-    """An expression and a device. `question` is the JSON line that an allocator is asked."""
+    """Case of an expression and a device. `question` is the JSON line sent to an allocator."""
 
     id: str
     question: bytes
@@ -71,12 +71,12 @@ class SelectorCase(msgspec.Struct, frozen=True):
 
 
 def lines(name: str) -> Iterator[bytes]:
-    """The lines of one file of the data set."""
+    """Yield the lines of one file of the data set."""
     yield from gzip.decompress((files("dray.allocatorkit") / "data" / name).read_bytes()).splitlines()
 
 
 def cases(without: frozenset[str] = frozenset()) -> Iterator[AllocationCase | SelectorCase]:
-    """All cases but those that need one of these features."""
+    """Yield all cases except those that need one of the features in `without`."""
     found: list[AllocationCase | SelectorCase] = [
         *map(_allocation, lines(ALLOCATIONS)),
         *map(_selector, lines(SELECTORS)),
@@ -98,7 +98,7 @@ def _selector(line: bytes) -> SelectorCase:
 
 
 def _needs(tree: dict[str, Any]) -> frozenset[str]:
-    """The features that are on in a case and that its objects use."""
+    """Return the features that are enabled in a case and used by its objects."""
     in_slices, in_claims = _keys(tree["slices"]), _keys(tree["claims"])
     used = {name for name, fields in _IN_SLICES.items() if in_slices.intersection(fields)}
     used |= {name for name, fields in _IN_CLAIMS.items() if in_claims.intersection(fields)}
@@ -107,7 +107,7 @@ def _needs(tree: dict[str, Any]) -> frozenset[str]:
 
 
 def _keys(tree: Any) -> set[str]:
-    """The names of all fields below."""
+    """Return the names of all fields at any depth."""
     if isinstance(tree, dict):
         return {*tree, *(key for value in tree.values() for key in _keys(value))}
     return {key for value in tree for key in _keys(value)} if isinstance(tree, list) else set()

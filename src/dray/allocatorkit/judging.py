@@ -1,7 +1,7 @@
-"""Whether the answer of another allocator is right: the same, another one that is valid too, or wrong. Pure.
+"""Judging of another allocator's answers: same as recorded, different but valid, or wrong. No I/O.
 
-An allocation is checked against the slices, not only compared: Kubernetes takes the first devices that fit, and an allocator
-may have reasons to take others. Left out: how answers come (`running`), and their number (`report`).
+An allocation is verified against the slices, not only compared: Kubernetes takes the first devices that fit, but an
+allocator may have reasons to take others. Left out: receiving answers (`running`) and counting (`report`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class AnswerStanding(StrEnum):
     """How an answer compares with the recorded one."""
 
     SAME = "same"
-    DIFFERENT = "different"  # valid, and not what Kubernetes does
+    DIFFERENT = "different"  # valid, but not the answer of Kubernetes
     WRONG = "wrong"
     SKIPPED = "skipped"
 
 
 class AnswerVerdict(msgspec.Struct, frozen=True):
-    """How one answer compares, and why."""
+    """Comparison of one answer, with the reason."""
 
     id: str
     standing: AnswerStanding
@@ -36,7 +36,7 @@ class AnswerVerdict(msgspec.Struct, frozen=True):
 
 
 def judge(case: AllocationCase | SelectorCase, answer: Tree) -> AnswerVerdict:
-    """Compare an answer with the recorded one."""
+    """Compare an answer with the recorded one. Returns the verdict."""
     if "skip" in answer:
         return AnswerVerdict(case.id, AnswerStanding.SKIPPED, str(answer["skip"]))
     standing, why = _selector(case, answer) if isinstance(case, SelectorCase) else _allocation(case, answer)
@@ -86,6 +86,7 @@ def _allocation(case: AllocationCase, answer: Tree) -> tuple[AnswerStanding, str
 
 
 def _allocated(case: AllocationCase, result: Any) -> tuple[AnswerStanding, str]:
+    """Verify the allocation of an answer, and compare it with the recorded one."""
     scenario, want = case.scenario, case.want
     try:
         wrong = verify(
@@ -115,7 +116,7 @@ def _allocated(case: AllocationCase, result: Any) -> tuple[AnswerStanding, str]:
 
 
 def _plain(tree: Any) -> Any:
-    """Without empty fields; ids of shares are random."""
+    """Return the tree without empty fields and with blank share ids, which are random."""
     if isinstance(tree, dict):
         slim = {key: _plain(value) for key, value in tree.items()}
         kept = {key: value for key, value in slim.items() if value not in (None, [], {}, "")}

@@ -1,4 +1,4 @@
-"""What came of all cases: how many answers are the same, valid but different, wrong, or skipped."""
+"""Summary of all cases: how many answers are the same, different but valid, wrong, or skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.allocatorkit.judging import AnswerStanding, AnswerVerdict
 
 
 class AllocatorReport(msgspec.Struct, frozen=True):
-    """The verdicts about the answers of one allocator."""
+    """Verdicts about the answers of one allocator."""
 
     verdicts: list[AnswerVerdict]
 
@@ -21,7 +21,7 @@ class AllocatorReport(msgspec.Struct, frozen=True):
         return Counter(one.standing for one in self.verdicts)
 
     def passed(self, *, exact: bool = False) -> bool:
-        """Whether no answer is wrong; with `exact`, whether each is the same as that of Kubernetes."""
+        """Whether there are answers and none is wrong; with `exact`, whether none differs from Kubernetes."""
         counts = self.counts
         return (
             bool(self.verdicts)
@@ -30,7 +30,7 @@ class AllocatorReport(msgspec.Struct, frozen=True):
         )
 
     def lines(self, most: int = 20) -> Iterator[str]:
-        """The report as text, with so many cases of each standing that is not the same."""
+        """Yield the report as text, with up to `most` cases of each standing other than same."""
         for standing in (AnswerStanding.WRONG, AnswerStanding.DIFFERENT, AnswerStanding.SKIPPED):
             found = [one for one in self.verdicts if one.standing is standing]
             yield from (f"{standing}: {one.id}: {one.why}" for one in found[:most])

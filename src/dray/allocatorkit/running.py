@@ -1,7 +1,7 @@
-"""Puts cases to a program, or reads answers that it has given before.
+"""Sends cases to a program, or reads answers given before.
 
-A program gets one question a line on its standard input and answers each with one line on its standard output before it
-reads the next. It is started once. Left out: whether answers are right (`judging`).
+The program is started once. It reads one question per line on standard input and must answer with one line on
+standard output before it reads the next. Left out: which answers are right (`judging`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Case = AllocationCase | SelectorCase
 
 
 class ProgramError(RuntimeError):
-    """The program does not answer; the text says at which case, and what to look for."""
+    """The program does not answer correctly. The message names the case."""
 
 
 def ask_program(command: Sequence[str], asked: Iterable[Case], seconds: float = 30.0) -> AllocatorReport:
-    """Put cases to a program, which may take so many seconds for each. Raises ProgramError and OSError."""
+    """Send cases to a program and judge its answers, within `seconds` per case. Raises ProgramError and OSError."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         answers: SimpleQueue[bytes] = SimpleQueue()
         reader = threading.Thread(target=_read, args=(process, answers), daemon=True)
@@ -46,6 +46,7 @@ def _read(process: subprocess.Popen[bytes], answers: SimpleQueue[bytes]) -> None
 
 
 def _asked(process: subprocess.Popen[bytes], answers: SimpleQueue[bytes], case: Case, seconds: float) -> Tree:
+    """Send one case to the program and return its answer. Raises ProgramError."""
     assert process.stdin is not None
     try:
         process.stdin.write(case.question + b"\n")
@@ -74,7 +75,7 @@ def _decoded(line: bytes, place: str) -> Tree:
 
 
 def read_answers(lines: Iterable[bytes], asked: Iterable[Case]) -> AllocatorReport:
-    """Compare answers that were given before, in any order; a case without an answer counts as skipped."""
+    """Judge answers given before, in any order. Cases without an answer count as skipped. Raises ProgramError."""
     known: Mapping[str, Tree] = dict(_numbered(lines))
     return AllocatorReport([_compared(case, known.get(case.id)) for case in asked])
 

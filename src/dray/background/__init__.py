@@ -1,9 +1,11 @@
-"""Computations beside the event loop, in a process of their own: selectors, policies, schemas, searches, questions.
+"""Computations outside the event loop, in a separate worker process: selectors, policies, schemas, searches,
+questions.
 
-A process, because Python runs one thread at a time. Measured with a scheduler that was busy, on a machine that was too: a
-process with a low priority left it 96 % of its speed; a thread that rested as often as it worked left 60 %, since the loop
-waits for the thread to wake up each time that it passes the interpreter on; parts of 4 ms on the loop itself, one in 20 ms,
-left 65 %. The price: what is computed, and on what, is written down once by the loop (a millisecond for a hundred devices).
+A process is used because Python runs one thread at a time. Measurements with a busy scheduler on a busy machine: with
+a low-priority process, the scheduler kept 96 % of its speed; with a thread that paused half of the time, 60 %,
+because the loop waits for the thread at every switch of the interpreter; with slices of 4 ms every 20 ms on the loop
+itself, 65 %. The price: the loop must serialize computations and their input once (a millisecond for a hundred
+devices).
 """
 
 from dray.background.background import Background, Computation, ComputationFailed

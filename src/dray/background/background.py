@@ -1,7 +1,7 @@
-"""The event loop's side of the worker process: starts it when there is something to compute, and hands over results.
+"""Event loop's side of the worker process: starts the process on demand, sends computations, and receives results.
 
-A process has one `Background`, which is created where its parts are put together and given to all of them. If the worker
-process ends, its computations begin again in a new one. Left out: what is computed.
+There is one `Background` per process, shared by all its parts. If the worker process ends, its computations restart
+in a new one. Left out: what is computed.
 """
 
 from __future__ import annotations
@@ -20,31 +20,29 @@ from dray.background.rotation import ComputationOutcome, Interrupt
 
 log = logging.getLogger(__name__)
 
-TRIES = 3  # times that a computation may be lost with its process before it counts as the cause
-IDLE_SECONDS = (
-    180.0  # after which a worker process without computations ends: longer than it keeps copies for a dashboard
-)
+TRIES = 3  # how often a computation may be lost with its process before it is given up
+IDLE_SECONDS = 180.0  # an idle worker process ends after this time, which exceeds the lifetime of its dashboard copies
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Computation(Protocol[T_co]):
-    """A pure function that can be pickled. It calls `interrupt` often and may end in any way once that returns true."""
+    """A pure, picklable function. It must call `interrupt` often, and may end in any way once that returns true."""
 
     def __call__(self, interrupt: Interrupt, /) -> T_co: ...
 
 
 class ComputationFailed(Exception):
-    """A computation raised an exception, or took its process with it, time and again."""
+    """A computation raised an exception, or its process ended repeatedly."""
 
 
 class Background:
-    """Computes beside the event loop, in one process with a low priority."""
+    """Runs computations in one low-priority worker process."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._results: dict[int, asyncio.Future[ComputationOutcome | None]] = {}  # None: lost with the process
+        self._results: dict[int, asyncio.Future[ComputationOutcome | None]] = {}  # result None: lost with the process
         self._unsent: list[bytes] = []
         self._process: asyncio.subprocess.Process | None = None
         self._running: asyncio.Task[None] | None = None
@@ -52,9 +50,10 @@ class Background:
         self._resting: asyncio.TimerHandle | None = None
 
     async def compute(self, computation: Computation[T], kind: str, user: str = "", job: Hashable | None = None) -> T:
-        """The result of a computation. Raises ComputationFailed, and what pickling raises. Cancelling the task ends it.
+        """Run a computation in the worker process. Returns its result. Cancelling the task ends the computation.
 
-        Kinds take turns, and so do the users of a kind and the jobs of a user. Computations of one job are done in order.
+        Kinds take turns, as do the users of a kind and the jobs of a user. Computations of one job run in order.
+        Raises ComputationFailed, or a pickling error.
         """
         for _ in range(TRIES):
             if self._is_closed:
@@ -74,22 +73,22 @@ class Background:
             if outcome is not None:
                 if outcome.failed:
                     raise ComputationFailed(outcome.failed)
-                return outcome.value  # type: ignore[no-any-return]  # what the computation returned
+                return outcome.value  # type: ignore[no-any-return]  # result of the computation
         raise ComputationFailed("the process that computes has ended")
 
     @property
     def pid(self) -> int | None:
-        """The worker process, if one runs."""
+        """PID of the worker process, or None if none is running."""
         return None if self._process is None else self._process.pid
 
     def restart(self) -> None:
-        """End the worker process, as if it had failed. What it computes begins again in a new one."""
+        """Kill the worker process. Its unfinished computations restart in a new process."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
     async def close(self) -> None:
-        """End the worker process, and with it what it is computing."""
+        """Kill the worker process with all its computations."""
         self._is_closed = True
         if self._resting is not None:
             self._resting.cancel()
@@ -98,6 +97,7 @@ class Background:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def _send(self, message: bytes) -> None:
+        """Send a message to the worker process, starting the process if needed."""
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
@@ -109,10 +109,12 @@ class Background:
             self._running = asyncio.create_task(self._run(), name="background")
 
     def _rest(self) -> None:
+        """Schedule the end of the worker process if it is idle."""
         if not self._results and not self._is_closed and self._running is not None and self._resting is None:
             self._resting = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.restart)
 
     async def _run(self) -> None:
+        """Run a worker process and read its results until it ends."""
         try:
             pipe = asyncio.subprocess.PIPE
             command = [sys.executable, "-m", "dray.background.worker"]
@@ -142,7 +144,7 @@ class Background:
                     future.set_result(outcome)
 
     def _forget(self) -> None:
-        """Tell those who wait that their computations are lost. The next computation starts a new process."""
+        """Report all pending computations as lost. The next computation starts a new process."""
         self._process = self._running = None
         self._unsent.clear()
         results, self._results = self._results, {}

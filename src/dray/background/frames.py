@@ -1,4 +1,4 @@
-"""How the two processes talk: a length, and a message that Python has pickled. Both ends are of the same program."""
+"""Message format between both processes: a length, then a pickled message. Both ends are the same program."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ HEAD = _LENGTH.size
 
 
 def frame(*message: object) -> bytes:
-    """A message with its length."""
+    """Encode a message with its length."""
     body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(body)) + body
 
 
 def length(head: bytes) -> int:
-    """How many bytes the message has that follows these."""
+    """Return the number of bytes of the message that follows this head."""
     (size,) = _LENGTH.unpack(head)
     return int(size)

@@ -1,9 +1,9 @@
-"""Runs pure steps until they lack nothing.
+"""Runs pure steps, obtaining what they need until they succeed.
 
-A step that needs something that takes waiting raises `Lacking` with its needs as data. The resolver obtains them and runs
-the step again: from a cache or on the event loop, as whoever makes the resolver says for each type of need, or in the
-worker process, which is how a `Computing` is met. A step that takes long itself and cannot be cut runs in the worker thread.
-Which of these it is depends on cost alone; the results are the same everywhere.
+A step that needs data requiring a wait raises `Lacking` with its needs. The resolver obtains them and runs the step
+again: from a cache or on the event loop, by a function for each type of need, or in the worker process for a
+`Computing`. A long step that cannot be interrupted runs in the worker thread. The choice depends on cost only; the
+results are the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ Obtain = Callable[[Any], Awaitable[Any]]
 
 
 class UnansweredQuestion(NamedTuple):
-    """What a computation returns that lacks an answer which only the process that asked for it can give."""
+    """Returned by a computation that needs an answer which only the requesting process can give."""
 
     asked: Hashable
 
 
 class Computing(StepNeed):
-    """The result of a computation of the worker process. With `answer`, the computation gets answers as its first argument."""
+    """Need for the result of a computation in the worker process.
+
+    With `answer`, the computation receives answers as its first argument.
+    """
 
     def __init__(
         self,
@@ -44,14 +47,16 @@ class Computing(StepNeed):
 
 
 class Resolver:
-    """Obtains what steps lack. `obtaining` says how, by type of need."""
+    """Obtains what steps need. `obtaining` gives the function for each type of need."""
 
     def __init__(self, background: Background, obtaining: Mapping[type[StepNeed], Obtain] | None = None) -> None:
         self.background = background
         self._obtaining = obtaining or {}
 
     async def run(self, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
-        """The result of a step. One that is large runs in the worker thread, in the turn of its user."""
+        """Run a step until it has all it needs. Returns its result. A large step runs in the worker thread, in its
+        user's turn.
+        """
         while True:
             try:
                 return await in_thread(user, step, *arguments) if is_large else step(*arguments)
@@ -59,12 +64,12 @@ class Resolver:
                 await self.obtain(user, lacking)
 
     async def go_on(self, lacking: Lacking, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
-        """The same for a step that has run once; most steps lack nothing, and need no coroutine."""
+        """Continue a step that has raised `Lacking` once, and return its result. Avoids a coroutine for most steps."""
         await self.obtain(user, lacking)
         return await self.run(user, is_large, step, *arguments)
 
     async def obtain(self, user: str, lacking: Lacking) -> None:
-        """Put what a step lacks where it looks for it."""
+        """Obtain all needs of a step and store them in `lacking.known`."""
         needs = [need for need in lacking.needs if need.key not in lacking.known]
         assert needs, f"a step does not find what it asks for: {lacking}"
         tasks = [asyncio.ensure_future(self._met(user, need)) for need in needs]
@@ -81,7 +86,7 @@ class Resolver:
         return await self._obtaining[type(need)](need)
 
     async def computed(self, user: str, need: Computing) -> Any:
-        """The result of a computation. Raises ComputationFailed."""
+        """Return the result of a computation, answering its questions. Raises ComputationFailed."""
         if need.answer is None:
             return await self.background.compute(need.compute, need.kind, user)
         answers: dict[Hashable, Any] = {}

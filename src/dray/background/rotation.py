@@ -1,9 +1,9 @@
-"""The computations of the worker process, which take turns: each computes for 10 ms, then another one, and so on.
+"""Rotation of computations in the worker process: each runs for 10 ms, then the next, and so on.
 
-Every computation has a thread of its own and waits inside `interrupt` while others have their turns, so it is never started
-over. A computation has a path: its kind, its user and its job. Turns go around among kinds, among the users of a kind, and
-among the jobs of a user; computations of one job follow one another. A newcomer is next, so that a short computation hardly
-waits for long ones. A computation that does not call `interrupt` in time shares the processor with the next one.
+Each computation has its own thread and waits inside `interrupt` during the turns of others, so it is never restarted.
+A computation has a path: kind, user and job. Turns rotate among kinds, among the users of a kind, and among the jobs
+of a user; computations of one job run one after the other. A new computation is next, so short ones hardly wait for
+long ones. A computation that does not call `interrupt` in time shares the processor with the next one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 TURN = 0.01  # seconds
-OVERRUN = 0.01  # seconds that a computation may be late with its question before the next one begins beside it
-_SHORT = 0.002  # seconds: the shortest wait for one that is late
-# Computations of a kind, and of one of its users, that may be under way: each keeps in memory what it has found. Where there
-# are that many of a kind, users who have none under way may still begin one.
+OVERRUN = 0.01  # seconds by which a computation may exceed its turn before the next one starts in parallel
+_SHORT = 0.002  # minimum seconds to wait for a late computation
+# Limits of started computations per kind, and per user of a kind, because each keeps results in memory. If the limit of a
+# kind is reached, users without a started computation may still start one.
 AT_ONCE = 32
 AT_ONCE_OF_USER = 16
 
@@ -31,7 +31,7 @@ JobPath = tuple[str, str, Hashable]
 
 
 class ComputationOutcome(NamedTuple):
-    """What a computation returned, or that it failed."""
+    """Result of a computation, or its error message."""
 
     value: Any = None
     failed: str = ""
@@ -52,7 +52,7 @@ class QueuedComputation:
 
 
 class _Branch:
-    """Computations whose paths begin alike: by the next part of their paths, the one to be served next first."""
+    """Computations whose paths start with the same part, grouped by the next part; the next to be served is first."""
 
     def __init__(self) -> None:
         self._parts: OrderedDict[Hashable, _Branch | deque[QueuedComputation]] = OrderedDict()
@@ -71,7 +71,7 @@ class _Branch:
             part.append(computation)
 
     def choose(self, may_run: Callable[[QueuedComputation], bool]) -> QueuedComputation | None:
-        """Returns the computation that is next among those that may run, and puts its branch behind the others."""
+        """Return the next computation that may run, and move its branch behind the others; None if none may run."""
         for name, part in self._parts.items():
             first = part.choose(may_run) if isinstance(part, _Branch) else part[0]
             chosen = first if first is not None and may_run(first) else None
@@ -91,29 +91,32 @@ class _Branch:
 
 
 class Rotation:
-    """The computations under way. One thread adds and cancels them, another hands out turns."""
+    """The pending computations. One thread adds and cancels them, another gives them turns."""
 
     def __init__(self) -> None:
         self._waiting = _Branch()
         self._known: dict[int, QueuedComputation] = {}
-        self._begun: Counter[tuple[str, ...]] = Counter()  # by kind, and by kind and user
-        self._running: QueuedComputation | None = None  # whose turn it is
+        # number of started computations by kind, and by kind and user
+        self._begun: Counter[tuple[str, ...]] = Counter()
+        self._running: QueuedComputation | None = None  # the computation whose turn it is
         self._changed = threading.Condition()
 
     def add(self, number: int, compute: Callable[[Interrupt], ComputationOutcome], path: JobPath) -> None:
+        """Add a computation under its number and path."""
         with self._changed:
             queued = self._known[number] = QueuedComputation(number, compute, path)
             self._waiting.add(queued, path)
             self._changed.notify_all()
 
     def cancel(self, number: int) -> None:
+        """Cancel a computation; unknown numbers are ignored."""
         with self._changed:
             if (queued := self._known.get(number)) is not None:
                 queued.is_cancelled = True
                 self._changed.notify_all()
 
     def next(self) -> tuple[int, ComputationOutcome]:
-        """Let computations take turns until one is over. Returns its number and its outcome."""
+        """Give turns to computations until one ends. Returns its number and outcome."""
         with self._changed:
             while True:
                 queued = self._waiting.choose(self._may_run)
@@ -129,12 +132,13 @@ class Rotation:
                     return queued.number, queued.outcome
 
     def _may_run(self, queued: QueuedComputation) -> bool:
+        """Whether a computation has started, is cancelled, or may start within the limits."""
         kind, user, _ = queued.path
-        room = AT_ONCE_OF_USER if self._begun[kind,] < AT_ONCE else 1  # one of each user, however many there are
+        room = AT_ONCE_OF_USER if self._begun[kind,] < AT_ONCE else 1  # one per user, without limit on users
         return queued.is_begun or queued.is_cancelled or self._begun[kind, user] < room
 
     def _let(self, queued: QueuedComputation) -> None:
-        """Let a computation have its turn, and wait until that is over."""
+        """Give a computation its turn, and wait until the turn is over."""
         self._running, queued.ends = queued, time.monotonic() + TURN
         if queued.is_begun:
             queued.may_go_on.set()
@@ -145,7 +149,7 @@ class Rotation:
         while self._running is queued:
             left = queued.ends + OVERRUN - time.monotonic()
             if not self._changed.wait(max(_SHORT, left)) and len(self._known) > 1:
-                self._running = None  # it is late, and others wait
+                self._running = None  # late, and others wait
 
     def _compute(self, queued: QueuedComputation) -> None:
         outcome = queued.compute(lambda: self._ask(queued))
@@ -156,7 +160,7 @@ class Rotation:
             self._changed.notify_all()
 
     def _ask(self, queued: QueuedComputation) -> bool:
-        """Whether a computation is to stop; returns in its next turn where this one is over and others wait."""
+        """Return whether a computation must stop. If its turn is over and others wait, returns only in its next turn."""
         if queued.is_cancelled:
             return True
         if self._running is queued and time.monotonic() < queued.ends:
@@ -177,7 +181,7 @@ class Rotation:
         self._waiting.remove(queued, queued.path)
         if queued.is_begun:
             self._begun.subtract(_levels(queued))
-            self._begun += Counter()  # without those that are zero
+            self._begun += Counter()  # drop zero counts
 
 
 def _levels(queued: QueuedComputation) -> Iterator[tuple[str, ...]]:

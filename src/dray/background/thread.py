@@ -1,7 +1,7 @@
-"""The one worker thread of a process. It runs pure steps that cannot be cut into slices, mostly steps on large bodies.
+"""The single worker thread of a process. Runs pure steps that cannot be split, mostly steps on large bodies.
 
-More threads would not be faster, because the interpreter runs one thread at a time, and they would interrupt the event loop
-more often. Users take turns at the thread as they do on the loop (`turns`).
+More threads would not be faster, because the interpreter runs one thread at a time, and they would interrupt the
+event loop more often. Users take turns at the thread as they do on the loop (`turns`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _THREAD = ThreadPoolExecutor(1, "beside the event loop")
 
 
 class _WaitingUsers:
-    """The users of one event loop that wait for the thread, in turn."""
+    """Users of one event loop that wait for the thread, in turn."""
 
     def __init__(self) -> None:
         self._waiting = UsersInTurn()
         self._is_busy = False
 
     async def run(self, user: str, work: Callable[..., T], *arguments: object) -> T:
+        """Run a function in the thread when it is the user's turn. Returns its result."""
         if self._is_busy:
             await self._wait(user)
         self._is_busy = True
@@ -43,7 +44,7 @@ class _WaitingUsers:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn was given just now, and goes to the next user
+            if not turn.cancelled():  # the turn was just given, so it passes to the next user
                 self._is_busy = self._waiting.give()
             raise
 

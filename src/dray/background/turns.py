@@ -1,16 +1,16 @@
-"""Long work on the event loop takes turns: one slice at a time, and everybody else between two slices.
+"""Turns for long work on the event loop: one slice at a time, with all other tasks in between.
 
-Work that grows with what a client asks for (selecting, converting, encoding thousands of objects) is written as a
-generator that yields between small steps. `LoopTurns.run` runs it in slices. Work that ends within its first slice never
-waits, so ordinary requests pay one look at a clock. When several are long, users take turns, and the requests of one user
-among themselves: whoever asks for the most waits the longest. What cannot be cut, as most steps of writing a large object,
-is done in the worker thread (`thread`), and others have a turn between two steps (`pause`).
+Work that grows with a client's request (selecting, converting, encoding thousands of objects) is written as a
+generator that yields between small steps; `LoopTurns.run` runs it in slices. Work that ends within its first slice
+never waits, so ordinary requests only cost one clock reading. If several works are long, users take turns, and so do
+the requests of one user: the user with most work waits longest. Work that cannot be split, like most steps of writing
+a large object, runs in the worker thread (`thread`), with turns of others between two steps (`pause`).
 
-Calls of the in-process client often end without waiting for anything, so a controller with thousands of keys would keep the
-loop until the last one. Controllers, informers and recorders therefore `take` units of work before they do it. All of them
-draw on one allowance, which is renewed with every round of the event loop; whoever gets nothing waits in line. Units are
-counted and not measured, so that the same events cause the same steps in every run. Requests from other processes never wait
-for units. Left out: limits of size.
+Calls of the in-process client often complete without waiting, so a controller with thousands of keys would block the
+loop until its last key. Controllers, informers and recorders therefore `take` units of work before doing it. All of
+them share one allowance, which is renewed with every iteration of the event loop; callers that get none wait in line.
+Units are counted, not measured, so the same events cause the same steps in every run. Requests from other processes
+never wait for units. Left out: size limits.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
+SLICE_SECONDS = 0.005  # seconds of long work before all other tasks on the event loop run
 _LONGEST_BREAK_SECONDS = 0.25
 
-# Units of work: one is about five microseconds, so that a round comes to five milliseconds.
+# Units of work: one unit is about five microseconds, so an allowance is about five milliseconds.
 ALLOWANCE = 1000
 SCAN = 1  # looking at one object
-EVENT = 20  # telling all handlers of an informer of one object
+EVENT = 20  # calling all handlers of an informer for one object
 WRITE = 100  # one request to a server in the same process
 
 
 class UsersInTurn:
-    """Those who wait for a turn: users one after the other, and the requests of one user among themselves."""
+    """Queue of waiting requests: users take turns, and each user's requests are served in order."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by user, in the order of their turns
@@ -44,37 +44,37 @@ class UsersInTurn:
         return bool(self._waiting)
 
     def add(self, user: str) -> asyncio.Future[None]:
-        """What is done when it is this user's turn."""
+        """Add a request of a user. Returns a future that is resolved when it is the request's turn."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(user, deque()).append(future)
         return future
 
     def give(self) -> bool:
-        """Give the next one a turn; false if there is none."""
+        """Give the next request its turn. Returns False if none waits."""
         while self._waiting:
             user, queue = next(iter(self._waiting.items()))
             del self._waiting[user]
             future = queue.popleft()
             if queue:
-                self._waiting[user] = queue  # behind everybody else
-            if not future.done():  # its request may have gone
+                self._waiting[user] = queue  # behind all other users
+            if not future.done():  # the request may have been cancelled
                 future.set_result(None)
                 return True
         return False
 
 
 class LoopTurns:
-    """The long work of one event loop."""
+    """Scheduler of long work on one event loop."""
 
     def __init__(self) -> None:
         self._waiting = UsersInTurn()
         self._dispatching = False
-        self._spent = 0.0  # seconds of long work in this round of the loop
-        self._rounds = False  # a callback at the end of this round is under way
-        self._given = 0.0  # when somebody was last given a turn
+        self._spent = 0.0  # seconds of long work in this iteration of the loop
+        self._rounds = False  # a callback for the end of this iteration is scheduled
+        self._given = 0.0  # time of the last turn given
 
     async def run(self, user: str, work: Generator[object, None, T]) -> T:
-        """What the work comes to."""
+        """Run work in slices in the user's turns. Returns the result of the work."""
         if self._busy:
             await self.wait(user)
         while True:
@@ -87,12 +87,12 @@ class LoopTurns:
                         break
             except StopIteration as end:
                 self._spend(perf_counter() - began)
-                return end.value  # type: ignore[no-any-return]  # what the generator returns
+                return end.value  # type: ignore[no-any-return]  # return value of the generator
             self._spend(perf_counter() - began)
             await self.wait(user)
 
     async def pieces(self, user: str, work: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """The pieces that the work makes; an empty one is a place to pause at."""
+        """Yield the non-empty pieces that the work produces. An empty piece only marks a place to pause."""
         if self._busy:
             await self.wait(user)
         began = perf_counter()
@@ -104,10 +104,11 @@ class LoopTurns:
                 began = perf_counter()
             if piece:
                 yield piece
-                began = perf_counter()  # the reader's time is not the work's
+                began = perf_counter()  # time spent by the reader does not count
 
     @property
     def _busy(self) -> bool:
+        """Whether others wait, or the current iteration's slice is used up."""
         return bool(self._waiting) or self._spent > SLICE_SECONDS
 
     def _spend(self, seconds: float) -> None:
@@ -121,7 +122,7 @@ class LoopTurns:
         self._spent = 0.0
 
     async def wait(self, user: str) -> None:
-        """Wait until it is this user's turn, at least until everybody else on the loop had one."""
+        """Wait for the user's turn, at least until all other ready tasks on the loop have run."""
         future = self._waiting.add(user)
         if not self._dispatching:
             self._dispatching = True
@@ -129,7 +130,7 @@ class LoopTurns:
         await future
 
     def _dispatch(self) -> None:
-        """Give the next user a turn, in each round of the loop one."""
+        """Give the next user a turn, one per iteration of the loop."""
         if self._waiting.give():
             self._given = perf_counter()
         self._dispatching = bool(self._waiting)
@@ -137,7 +138,7 @@ class LoopTurns:
             asyncio.get_running_loop().call_soon(self._give_time)
 
     def _give_time(self) -> None:
-        """After a turn that could not be cut short, everybody else has as much time before the next."""
+        """Schedule the next turn. After a long turn that could not be split, other tasks get as much time first."""
         taken = perf_counter() - self._given
         loop = asyncio.get_running_loop()
         if taken > 2 * SLICE_SECONDS:
@@ -147,20 +148,20 @@ class LoopTurns:
 
 
 class Steps:
-    """The small steps of a stream, of which nobody knows how many there will be: together they take turns, too."""
+    """Small steps of a stream of unknown length, which together take turns like long work."""
 
     def __init__(self, user: str) -> None:
         self._user = user
         self._began = 0.0
 
     async def begin(self) -> None:
-        """Something has arrived."""
+        """Start the steps for new data, waiting for a turn if other long work is pending."""
         if turns()._busy:
             await turns().wait(self._user)
         self._began = perf_counter()
 
     async def step(self) -> None:
-        """A part of it is done; more may follow."""
+        """Wait for the next turn if the current slice is used up. Call between steps."""
         spent = perf_counter() - self._began
         if spent > SLICE_SECONDS:
             turns()._spend(spent)
@@ -168,23 +169,23 @@ class Steps:
             self._began = perf_counter()
 
     def end(self) -> None:
-        """All of it is done."""
+        """Account for the time spent since the last step."""
         turns()._spend(perf_counter() - self._began)
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items, some at a time."""
+    """Yield the items in batches of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 async def pause(user: str) -> None:
-    """Wait for the next turn, between two steps of long work."""
+    """Wait for the user's next turn, between two steps of long work."""
     await turns().wait(user)
 
 
 class LoopShare:
-    """The allowance of one event loop."""
+    """Allowance of work units on one event loop."""
 
     def __init__(self) -> None:
         self._left = ALLOWANCE
@@ -192,11 +193,11 @@ class LoopShare:
         self._renews = False
 
     def give_at_once(self, units: int) -> bool:
-        """Give units of work unless others wait for some; usually nobody has to wait, and no coroutine is needed."""
+        """Take units of work unless others wait. Returns False if the caller must wait."""
         return not self._waiting and self._give(units)
 
     async def wait(self, units: int) -> None:
-        """Return when so many units of work may be done; a request above the allowance gets a round of its own."""
+        """Wait until this many units of work may be done. A request above the allowance gets an iteration of its own."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((units, future))
         await future
@@ -214,12 +215,12 @@ class LoopShare:
             asyncio.get_running_loop().call_soon(self._renew)
 
     def _renew(self) -> None:
-        """A new round has begun: let those go on who have waited the longest."""
+        """Renew the allowance in a new iteration, and serve waiting requests in order."""
         self._renews = False
         self._left = ALLOWANCE
         while self._waiting:
             units, future = self._waiting[0]
-            if not future.done():  # else whoever waited was cancelled
+            if not future.done():  # otherwise the waiting task was cancelled
                 if not self._give(units):
                     break
                 future.set_result(None)
@@ -227,7 +228,7 @@ class LoopShare:
 
 
 class _Loop:
-    """What belongs to one event loop."""
+    """State that belongs to one event loop."""
 
     def __init__(self) -> None:
         self.turns = LoopTurns()
@@ -238,12 +239,12 @@ _LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = WeakKeyDictionary(
 
 
 def turns() -> LoopTurns:
-    """The long work of the running event loop."""
+    """Return the scheduler of long work of the running event loop."""
     return _running().turns
 
 
 async def take(units: int) -> None:
-    """Wait until the running event loop has room for so many units of work."""
+    """Wait until the running event loop has this many units of work left."""
     share = _running().share
     if not share.give_at_once(units):
         await share.wait(units)
@@ -258,7 +259,7 @@ def _running() -> _Loop:
 
 
 async def in_turns(items: Sequence[T], units: int = SCAN) -> AsyncGenerator[Sequence[T], None]:
-    """The items in parts, each of which is an allowance of work at the most; an item is so many units."""
+    """Yield the items in parts, taking `units` of work per item before each part."""
     size = max(1, ALLOWANCE // 2 // units)
     for start in range(0, len(items), size):
         part = items[start : start + size]

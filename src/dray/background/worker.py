@@ -1,6 +1,6 @@
-"""The worker process: reads computations, lets them take turns, and writes their outcomes.
+"""The worker process: reads computations, runs them in turns, and writes their outcomes.
 
-It has a low priority, ends with the process that started it, and leaves signals to that one.
+It has low priority, ends with the process that started it, and ignores interrupt signals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dray.background.frames import HEAD, frame, length
 from dray.background.rotation import ComputationOutcome, Interrupt, Rotation
 
 NICE = 10
-FRAMES = 50_000  # of recursion: computations share the limit, and none may lower it under another
+FRAMES = 50_000  # recursion limit, shared by all computations, so that none may lower it
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def guarded(computation: Callable[[Interrupt], Any]) -> Callable[[Interrupt], ComputationOutcome]:
-    """The same computation, which does not raise: a failure is an outcome, with a note where errors of the program go."""
+    """Return a computation that never raises: errors become an outcome and are printed, unless it was cancelled."""
 
     def compute(interrupt: Interrupt) -> ComputationOutcome:
         is_cancelled = False
@@ -62,18 +62,20 @@ def _send(message: bytes) -> None:
         sys.stdout.buffer.write(message)
         sys.stdout.buffer.flush()
     except OSError:
-        os._exit(0)  # nobody is there any more
+        os._exit(0)  # the parent process has ended
 
 
 def _read(stream: BinaryIO, rotation: Rotation) -> None:
-    """Messages are a number, a computation, or None to cancel it, and its path."""
+    """Read messages and add or cancel computations. A message is a number, a computation (None to cancel) and its
+    path.
+    """
     while len(head := stream.read(HEAD)) == HEAD:
         number, computation, path = pickle.loads(stream.read(length(head)))
         if computation is None:
             rotation.cancel(number)
         else:
             rotation.add(number, guarded(computation), path)
-    os._exit(0)  # nobody is there any more, whatever is being computed
+    os._exit(0)  # the parent process has ended, so running computations are useless
 
 
 if __name__ == "__main__":

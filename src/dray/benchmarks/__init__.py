@@ -1,1 +1,3 @@
-"""Measurements of scheduling in one process: how fast pods get devices (`scheduling`), and beside a noisy node (`flood`)."""
+"""Benchmarks of scheduling in one process: throughput (`scheduling`), next to a noisy node (`flood`), and requests
+(`requests`).
+"""

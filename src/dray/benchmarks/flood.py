@@ -1,8 +1,8 @@
-"""How much one node that publishes its devices again and again slows scheduling on the others.
+"""Benchmark of how much a node that constantly republishes its devices slows down scheduling on other nodes.
 
-Rounds with and without the flood alternate on one cluster, and seconds are those of the processor, so that both see the
-same machine. Pods may wait meanwhile for devices that do not exist: every update of a slice could be what they wait for.
-Nothing is judged here, only counted.
+Rounds with and without the flood alternate on one cluster, measured in processor time, so both see the same
+conditions. Meanwhile, pods may wait for devices that do not exist, which every slice update could provide. Results
+are only measured, not judged.
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ from dray.api.types.resource import ResourceSlice
 from dray.benchmarks.scheduling import PLAIN, BenchmarkCluster, BenchmarkWorkload, cluster, one
 from dray.sim.hardware import DRIVER, node_name, slice_trees
 
-ROUNDS = 16  # of each kind: one round is a tenth faster or slower than the next by chance
+ROUNDS = 16  # rounds of each kind; a single round varies by a tenth
 _NOWHERE = BenchmarkWorkload("nowhere", (one(selector=f'device.attributes["{DRIVER}"].model == "none"'),))
-_SHORT = 3  # devices that come and go
+_SHORT = 3  # number of devices that appear and disappear
 
 
 @dataclass(frozen=True)
 class Flood:
-    """A driver that rewrites its node's slice, `rate` times a second or as soon as the last write was answered."""
+    """A driver that rewrites its node's slice `rate` times per second, or with None as soon as the last write was
+    answered.
+    """
 
     rate: float | None
-    regenerate: bool = False  # new generations of the pool, with devices that come and go; else an attribute changes
+    # whether each write is a new pool generation with changing devices; otherwise only an attribute changes
+    regenerate: bool = False
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Pods a second without and with the flood, and its updates a second."""
+    """Pods per second without and with the flood, and slice updates per second."""
 
     alone: float
     flooded: float
     updates: float
-    part: float  # how much slower: 0.1 is a tenth; the middle one of all rounds beside the one before them
+    part: float  # relative slowdown (0.1 is a tenth): median over pairs of rounds
 
 
 class _Driver:
-    """The driver that floods: writes slices of the first node until it is cancelled."""
+    """The flooding driver: writes slices of the first node until cancelled."""
 
     def __init__(self, measured: BenchmarkCluster, flood: Flood, slice_: dict[str, Any]) -> None:
         self._client = measured.client
@@ -73,7 +76,7 @@ class _Driver:
 
 
 async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: int = 0) -> Slowdown:
-    """Schedule pods in rounds, every other one under the flood, while others wait for what does not exist."""
+    """Schedule pods in rounds, alternately without and with the flood, while `waiting` pods wait for missing devices."""
     async with cluster(nodes, devices, (PLAIN, _NOWHERE)) as measured:
         for _ in range(waiting):
             await measured.create(_NOWHERE)
@@ -94,6 +97,7 @@ async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: i
 
 
 async def _seconds(measured: BenchmarkCluster, pods: int) -> float:
+    """Return the processor time of one round."""
     started = time.process_time()
     await measured.steady(PLAIN, pods)
     return time.process_time() - started

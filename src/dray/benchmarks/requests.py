@@ -1,7 +1,8 @@
-"""How many requests the scheduler sends for a pod, over HTTP to an API server in another process.
+"""Benchmark of requests sent by the scheduler per pod, over HTTP to an API server in another process.
 
-Nodes, devices, claims and pods are there before the scheduler starts, and nobody else writes, so each request is one that the
-decisions need. Lists and watches are not counted, since their number does not depend on that of pods. Left out: starting the server.
+Nodes, devices, claims and pods exist before the scheduler starts, and no other client writes, so every request
+belongs to a decision. Lists and watches are not counted, because their number does not depend on the number of pods.
+Left out: starting the server.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from dray.sim.nodes import register
 
 NAMESPACE = "default"
 DEVICES_A_NODE = 10
-_AT_ONCE = 20  # objects that are created at the same time
+_AT_ONCE = 20  # objects created concurrently
 _LOOK_SECONDS = 0.1
-_QUIET_LOOKS = 10  # looks without a new request, after which nothing is left to write
+_QUIET_LOOKS = 10  # checks without a new request after which all writes are assumed done
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
 REQUIRED: Mapping[str, int] = {
@@ -39,7 +40,7 @@ REQUIRED: Mapping[str, int] = {
 
 
 class CountingHttp(Http):
-    """A client that counts the requests about single objects which it sends."""
+    """HTTP client that counts its requests for single objects."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -63,21 +64,21 @@ def _request_name(method: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class RequestCount:
-    """What was sent until all pods had their nodes and nothing was left to write."""
+    """Requests sent until all pods were bound and all writes were done."""
 
     pods: int
-    seconds: float  # until the last pod was bound
+    seconds: float  # seconds until the last pod was bound
     sent: Mapping[str, int]
 
     @property
     def surplus(self) -> dict[str, int]:
-        """Requests beyond those that are required; missing ones as negative numbers."""
+        """Number of requests beyond the required ones, by kind; missing requests are negative."""
         found = {name: self.sent.get(name, 0) - self.pods * REQUIRED.get(name, 0) for name in {*self.sent, *REQUIRED}}
         return {name: number for name, number in sorted(found.items()) if number}
 
 
 async def count_requests(config: Config, pods: int) -> RequestCount:
-    """Schedule so many pods on a server that is empty."""
+    """Schedule this many pods on an empty server, and count the scheduler's requests."""
     client = CountingHttp(config)
     async with Http(config) as admin, client:
         await register(admin, -(-pods // DEVICES_A_NODE), DEVICES_A_NODE)
@@ -97,6 +98,7 @@ async def count_requests(config: Config, pods: int) -> RequestCount:
 
 
 async def _create(client: Http, pods: int) -> None:
+    """Create a claim and a pod for each number, several at a time."""
     names = iter(range(pods))
 
     async def some() -> None:
@@ -109,7 +111,7 @@ async def _create(client: Http, pods: int) -> None:
 
 
 def _objects(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A claim for one device, and a pod that uses it."""
+    """Return a claim for one device, and a pod that uses it."""
     metadata = {"name": name, "namespace": NAMESPACE}
     request = {"name": "r", "exactly": {"deviceClassName": CLASS}}
     container = {"name": "c", "image": "pause", "resources": {"claims": [{"name": "d"}]}}
@@ -118,6 +120,7 @@ def _objects(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def _quiet(client: CountingHttp) -> None:
+    """Wait until no further requests are sent."""
     looks, before = 0, -1
     while looks < _QUIET_LOOKS:
         await asyncio.sleep(_LOOK_SECONDS)

@@ -1,7 +1,7 @@
-"""How fast pods get their devices, in one process: the measurements behind `dray bench scheduling`.
+"""Benchmark of scheduling throughput in one process, used by `dray bench scheduling`.
 
-A cluster of simulated nodes with the real API server on a memory store, the real controllers and the real scheduler; pods
-are created by clients in the same process. Nothing is judged here, only counted.
+A cluster of simulated nodes with the real API server on a memory store, real controllers and the real scheduler;
+clients in the same process create pods. Results are only measured, not judged.
 """
 
 from __future__ import annotations
@@ -27,25 +27,27 @@ from dray.sim.hardware import CLASS, DRIVER, node_name, slice_trees
 from dray.sim.nodes import register
 
 NAMESPACE = "default"
-IN_FLIGHT = 20  # pods that wait for a node at the same time in the steady state
+IN_FLIGHT = 20  # pods waiting for a node at the same time in the steady state
 _SELECTOR = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) >= 0'
 _ROOT = "resource.kubernetes.io/pcieRoot"
 
 
 @dataclass(frozen=True)
 class BenchmarkWorkload:
-    """What each pod asks for."""
+    """Requests of each pod."""
 
     name: str
     requests: tuple[dict[str, Any], ...] | None
     constraints: tuple[dict[str, Any], ...] = ()
-    extended: str = ""  # an extended resource, of which each pod wants one
+    extended: str = ""  # extended resource of which each pod requests one unit
 
     def template(self) -> dict[str, Any]:
+        """Return the claim template of the workload."""
         devices: dict[str, Any] = {"requests": list(self.requests or ()), "constraints": list(self.constraints)}
         return {"metadata": {"name": self.name, "namespace": NAMESPACE}, "spec": {"spec": {"devices": devices}}}
 
     def pod(self, name: str) -> dict[str, Any]:
+        """Return a pod of the workload."""
         container: dict[str, Any] = {"name": "c", "image": "pause"}
         spec: dict[str, Any] = {"containers": [container]}
         if self.requests is not None:
@@ -57,6 +59,7 @@ class BenchmarkWorkload:
 
 
 def one(count: int = 1, selector: str = "") -> dict[str, Any]:
+    """Return a request for `count` devices, optionally with a selector."""
     exactly: dict[str, Any] = {"deviceClassName": CLASS, "count": count}
     if selector:
         exactly["selectors"] = [{"cel": {"expression": selector}}]
@@ -64,7 +67,7 @@ def one(count: int = 1, selector: str = "") -> dict[str, Any]:
 
 
 def alternatives(number: int) -> dict[str, Any]:
-    """A request of which only the last of `number` alternatives can be served."""
+    """Return a request of which only the last of `number` alternatives can be satisfied."""
     missing = [f'device.attributes["{DRIVER}"].model == "none-{i}"' for i in range(number - 1)]
     listed = [
         {"name": f"a{i}", "deviceClassName": CLASS, "selectors": [{"cel": {"expression": text}}]}
@@ -81,7 +84,7 @@ EXTENDED = BenchmarkWorkload("extended", None, extended=f"{IMPLICIT_PREFIX}{CLAS
 
 
 class BenchmarkCluster:
-    """A running cluster and the pods that a measurement makes."""
+    """A running cluster with the pods of a measurement."""
 
     def __init__(self, client: InProcess, informers: SharedInformers) -> None:
         self.client = client
@@ -99,17 +102,19 @@ class BenchmarkCluster:
                 self.refused.put_nowait(new.metadata.name)
 
     async def create(self, workload: BenchmarkWorkload) -> str:
+        """Create a pod of the workload. Returns its name."""
         self._count += 1
         name = f"{workload.name}-{self._count}"
         await self.client.create(Pod, workload.pod(name))
         return name
 
     async def wait(self, number: int) -> None:
+        """Wait until this many further pods are bound."""
         for _ in range(number):
             await self.bound.get()
 
     async def burst(self, workload: BenchmarkWorkload, number: int) -> float:
-        """Pods a second when all come at once."""
+        """Create pods all at once. Returns pods per second."""
         started = time.perf_counter()
         creating = asyncio.create_task(self._create_many(workload, number))
         await self.wait(number)
@@ -123,7 +128,7 @@ class BenchmarkCluster:
                 await asyncio.sleep(0)
 
     async def steady(self, workload: BenchmarkWorkload, number: int) -> float:
-        """Pods a second when each pod that got its node is deleted and replaced."""
+        """Delete and replace each pod that got a node. Returns pods per second."""
         started = time.perf_counter()
         for _ in range(min(IN_FLIGHT, number)):
             await self.create(workload)
@@ -139,7 +144,9 @@ class BenchmarkCluster:
     async def reaction(
         self, workload: BenchmarkWorkload, appear: Callable[[], Any], vanish: Callable[[], Any], tries: int
     ) -> list[float]:
-        """Seconds from the appearance of what a pod waits for to its node, for each try."""
+        """Measure the time from the appearance of what a pod waits for until the pod is bound. Returns sorted seconds
+        of all tries.
+        """
         seconds: list[float] = []
         for _ in range(tries):
             await vanish()
@@ -158,7 +165,7 @@ class BenchmarkCluster:
 async def cluster(
     nodes: int, devices: int, workloads: tuple[BenchmarkWorkload, ...] = (), gates: FeatureGates | None = None
 ) -> AsyncIterator[BenchmarkCluster]:
-    """A cluster whose nodes exist but run nothing, as in Kubernetes' own scheduling benchmark."""
+    """Context manager: cluster whose nodes exist but run no pods, as in Kubernetes' own scheduling benchmark."""
     gates = gates or FeatureGates()
     running = await Running.open(ServerSettings(keys=None, gates=gates))
     client = InProcess(running.api, ADMIN)
@@ -187,14 +194,14 @@ async def cluster(
 
 
 def _calm_collector() -> None:
-    """As `dray up` does: what exists will stay, and collections are rare."""
+    """Freeze existing objects and make garbage collections rare, as `dray up` does."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
 
 
 async def burst_into_half_full(nodes: int, devices: int, pods: int) -> list[float]:
-    """Fill half of the devices, then measure a burst, in three parts: machines are seldom equally fast for long."""
+    """Fill half of the devices, then measure a burst in up to three parts. Returns pods per second of each part."""
     parts = min(3, pods)
     async with cluster(nodes, devices, (PLAIN,)) as measured:
         await measured.burst(PLAIN, nodes * devices // 2)
@@ -202,18 +209,20 @@ async def burst_into_half_full(nodes: int, devices: int, pods: int) -> list[floa
 
 
 async def steady_state(nodes: int, devices: int, pods: int, workload: BenchmarkWorkload) -> float:
+    """Measure the steady state of a workload after a warm-up. Returns pods per second."""
     async with cluster(nodes, devices, (workload,)) as measured:
         await measured.steady(workload, min(pods, 100))  # warm
         return await measured.steady(workload, pods)
 
 
 async def burst_of(nodes: int, devices: int, pods: int, workload: BenchmarkWorkload) -> float:
+    """Measure a burst of a workload. Returns pods per second."""
     async with cluster(nodes, devices, (workload,)) as measured:
         return await measured.burst(workload, pods)
 
 
 async def replacements(waiting: int, number: int) -> float:
-    """Pods a second that get devices where pods leave a full cluster, of many that wait."""
+    """Measure how fast waiting pods get devices when pods leave a full cluster. Returns pods per second."""
     nodes, devices = 4, 8
     async with cluster(nodes, devices, (PLAIN,)) as measured:
         for _ in range(nodes * devices + waiting):
@@ -228,7 +237,7 @@ async def replacements(waiting: int, number: int) -> float:
 
 
 async def reactions(tries: int) -> dict[str, list[float]]:
-    """How long a waiting pod waits on after what it needs has appeared: a class, a template, devices."""
+    """Measure how long a pod waits after a missing class, template or device appears. Returns sorted seconds by kind."""
     async with cluster(3, 8, (PLAIN,)) as measured:
         client = measured.client
         class_ = {"metadata": {"name": CLASS}, "spec": {}}

@@ -1,7 +1,8 @@
-"""Recordings: the objects of a cluster that scheduling depends on, and what happened to them afterwards, as one file.
+"""Recordings: the objects of a cluster that affect scheduling, and their later changes, as one file.
 
-`recording` writes and reads the objects, `following` hears of changes and `history` writes them down, `anonymous` replaces
-the names. Left out: what is done with a recording (`dray.replay`, `dray.sim`, `dray.questions`).
+`recording` writes and reads the objects, `following` observes changes, `history` writes them, and `anonymous`
+replaces names.
+Left out: uses of recordings (`dray.replay`, `dray.sim`, `dray.questions`).
 """
 
 from dray.recordings.history import History, HistoryFile, RecordedEvent, history_from_bytes

@@ -1,8 +1,8 @@
-"""Objects without the names that people gave: each is replaced by a number, the same wherever it stands.
+"""Anonymization of objects: each user-given name is replaced by the same number everywhere.
 
-The numbers follow the order of the names, so that whatever goes by order goes as before, and nothing can be guessed from
-them as it could from a hash of a name. Names of drivers and classes, keys of labels and taints, attributes, capacities,
-expressions, and names of requests and devices stay: selectors work on them. Pure.
+The numbers follow the order of the names, so sorting by name gives the same order, and a name cannot be guessed from
+its number as it could from a hash. Names of drivers and classes, keys of labels and taints, attributes, capacities,
+expressions, and names of requests and devices are kept, because selectors use them. No I/O.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dray.api.types import core, meta, resource, scheduling
 from dray.api.wire import Wire
 from dray.recordings.rebuilding import rebuilt
 
-# The fields that hold a name, several, or a mapping to names, by type.
+# Fields by type that contain a name, several names, or a mapping to names.
 _FIELDS: dict[type[Wire], str] = {
     meta.ObjectMeta: "name namespace uid labels",
     meta.OwnerReference: "name uid",
@@ -58,8 +58,8 @@ _FIELDS: dict[type[Wire], str] = {
 _NAMES = {type_: frozenset(fields.split()) for type_, fields in _FIELDS.items()}
 _WORD = re.compile(r"[A-Za-z0-9._-]+")
 _PARTS = re.compile(r"[._-]")
-_FRACTION = 9  # digits by which a fraction grows when it has to
-# Words that every cluster has tell nothing.
+_FRACTION = 9  # number of digits added when a fraction must grow
+# Words common to all clusters reveal nothing.
 _PUBLIC = frozenset(
     [
         "default",
@@ -81,9 +81,9 @@ _PUBLIC = frozenset(
 
 
 class Aliases:
-    """Numbers for names, in the order of the names, also for names that become known later.
+    """Numbers for names, in the order of the names, also for names added later.
 
-    A name after all others gets the next number, one between two others a fraction.
+    A name after all others gets the next number; a name between two others gets a fraction.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -94,6 +94,7 @@ class Aliases:
         self._later = 0
 
     def __call__(self, name: str) -> str:
+        """Return the alias of a name, creating it if needed."""
         if name not in self._of:
             self._insert(name)
         return self._of[name]
@@ -111,7 +112,7 @@ class Aliases:
 
 
 def _between(low: str, high: str) -> str:
-    """An alias between two others: the number of the lower one, and a fraction of so many digits as it takes."""
+    """Return an alias between two others: the lower number with a fraction of as many digits as needed."""
     number, _, after = low.partition("-")
     other, _, before = high.partition("-")
     width = _FRACTION
@@ -125,14 +126,14 @@ def _between(low: str, high: str) -> str:
 
 
 def without_names(objects: Iterable[Wire]) -> list[Wire]:
-    """The objects with numbers for names."""
+    """Return the objects with names replaced by numbers."""
     known = [*objects]
     aliases = Aliases(names_in(known))
     return [renamed(one, aliases) for one in known]
 
 
 def names_in(objects: Iterable[Wire]) -> set[str]:
-    """The names that people gave."""
+    """Return the user-given names in the objects."""
     names: set[str] = set()
 
     def noted(name: str) -> str:
@@ -145,7 +146,7 @@ def names_in(objects: Iterable[Wire]) -> set[str]:
 
 
 def names_left(objects: Iterable[Wire], hidden: object) -> list[str]:
-    """Names of objects that can still be read in what was made of them without names, alone or as part of a word."""
+    """Return names and namespaces of objects that still occur in anonymized data, as words or parts of words."""
     named = [cast(Any, one).metadata for one in objects if not isinstance(one, resource.DeviceClass)]
     names = {name for meta in named for name in (meta.name, meta.namespace) if name and name not in _PUBLIC}
     words = {*_WORD.findall(msgspec.json.encode(hidden).decode())}
@@ -153,14 +154,14 @@ def names_left(objects: Iterable[Wire], hidden: object) -> list[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """A word, and what of it stands between dots and dashes."""
+    """Yield a word, and all its parts between dots, dashes and underscores."""
     cuts = [-1, *(found.start() for found in _PARTS.finditer(word)), len(word)]
     for at, start in enumerate(cuts):
         yield from (word[start + 1 : end] for end in cuts[at + 1 :])
 
 
 def renamed(one: Wire, alias: Callable[[str], str]) -> Wire:
-    """An object with aliases for the names in it."""
+    """Return a copy of an object with its names replaced by aliases."""
     stays = frozenset({one.metadata.name}) if isinstance(one, resource.DeviceClass) else frozenset()
 
     def word(text: str) -> str:

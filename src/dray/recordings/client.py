@@ -1,4 +1,4 @@
-"""A recording as a client reads it: everything may be read, and nothing ever changes. Left out: writing."""
+"""Read-only client of a recording, whose objects never change. Left out: writing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = "1"
 
 
 class Recorded(Client):
-    """A `Client` of a recording: the parts of the interface that only read."""
+    """`Client` of a recording. Only implements reading."""
 
     def __init__(self, objects: Iterable[Wire]) -> None:
         self._objects: dict[type[Any], dict[tuple[str, str], Any]] = {}
@@ -28,7 +28,7 @@ class Recorded(Client):
         return True
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because there are no resources to release."""
 
     async def _object(self, call: AnsweredByObject) -> Any:
         if isinstance(call, GetCall):

@@ -1,7 +1,7 @@
-"""Following a cluster: every change of an object that is recorded, as an event, in the order of the server.
+"""Following a cluster: every change of a recorded object becomes an event, in the server's order.
 
-Informers list and watch each type; what they hear of is reduced to the recorded fields, and a change that leaves these as
-they were, such as a heartbeat, is no event. Left out: the file (`history`).
+Informers list and watch each type. Objects are reduced to recorded fields, and a change that does not affect these,
+such as a heartbeat, is skipped. Left out: the file (`history`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WriteEvents = Callable[[Iterable[RecordedEvent]], None]
 
 
 class _OneByOne(Informer[Any]):
-    """An informer that tells of every change by itself, so that `resource_version` is the one of the change."""
+    """Informer that processes changes one by one, so that `resource_version` is the version of the current change."""
 
     def _apply(self, batch: Sequence[WatchEvent[Any]]) -> None:
         for event in batch:
@@ -39,7 +39,7 @@ class _OneByOne(Informer[Any]):
 
 
 class Follower:
-    """Follows a cluster. `begin` gives the recording, after which every change goes to `write`."""
+    """Follows a cluster. `begin` returns the recording; afterwards every change is passed to `write`."""
 
     def __init__(self, client: Client, now: Callable[[], float], *, anonymous: bool = False) -> None:
         self._client = client
@@ -50,11 +50,11 @@ class Follower:
         self._known: dict[tuple[type[Any], str, str], Wire] = {}
         self._write: WriteEvents = lambda events: None
         self._begun: float | None = None
-        self.unread: list[str] = []  # the resources that the user may not list
+        self.unread: list[str] = []  # resources that the user may not list
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[Follower]:
-        """Keep copies of all that the user may read until the end of the block."""
+        """Context manager: keep copies of all readable objects within the block."""
         readable = [type_ for type_ in TYPES if await self._is_readable(type_)]
         self.unread = sorted(BY_TYPE[type_].plural for type_ in TYPES if type_ not in readable)
         for type_ in readable:
@@ -72,7 +72,9 @@ class Follower:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def begin(self, time: str, source: str, open_: Callable[[Recording], WriteEvents]) -> Recording:
-        """Record what there is now; every later change goes to what `open_` gives. Nothing is lost in between."""
+        """Record the current objects; later changes go to the function returned by `open_`. No change is lost in
+        between.
+        """
         objects = self.objects()
         kept = [reduced(one) for one in objects]
         if self._anonymous:
@@ -84,16 +86,17 @@ class Follower:
         return made
 
     def objects(self) -> list[Any]:
-        """What there is now, of each type the youngest change last."""
+        """Return the current objects, by type and last change."""
         return [one for informer in self._informers for one in _by_age(informer.list())]
 
     async def _is_readable(self, type_: type[Any]) -> bool:
+        """Whether the user may list objects of this type. True for types that are not served yet."""
         try:
             await self._client.list(type_, limit=1)
         except Forbidden:
             return False
         except NotFound:
-            return True  # it is not served now, and may be later
+            return True  # not served now, but may be later
         return True
 
     def _heard(self, informer: Informer[Any], deltas: Deltas[Any]) -> None:
@@ -105,6 +108,7 @@ class Follower:
         )
 
     def _event(self, at: float, version: int, one: Any, new: Any) -> RecordedEvent | None:
+        """Return the event for a change, or None if no recorded field changed."""
         key = typed_key(one)
         if new is None:
             known = self._known.pop(key, None)
@@ -116,17 +120,18 @@ class Follower:
         return RecordedEvent(at, version, put=msgspec.to_builtins(shown))
 
     def _shown(self, one: Wire) -> Wire:
+        """Return the object reduced to recorded fields, with aliases if anonymous."""
         kept = reduced(one)
         return kept if self._alias is None else renamed(kept, self._alias)
 
 
 def _by_age(objects: Sequence[Any]) -> list[Any]:
-    """What changed last comes last, so that nodes stand in the order in which a scheduler met them, mostly."""
+    """Sort objects by last change, so that nodes are mostly in the order in which a scheduler saw them."""
     return sorted(objects, key=lambda one: _number(one.metadata.resourceVersion))
 
 
 def _number(version: str) -> int:
-    """A version as a number to order by; Kubernetes promises that it is one."""
+    """Return a resource version as a number, 0 if it is none."""
     return int(version) if version.isdecimal() else 0
 
 

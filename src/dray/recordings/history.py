@@ -1,9 +1,9 @@
-"""What happened in a cluster after it was recorded: one line for each change, written as it happens.
+"""History of a followed recording: one line for each change, written as it happens.
 
-The first line of a followed recording is the recording itself; each further line is a change with the time at which it was
-heard of and the version that the server gave it. Every line carries a digest of itself and of all before it, so a file that
-was cut off is read as far as it goes, and one that was edited is refused with the line. Left out: hearing of changes
-(`following`), and what a scheduler would have done (`replay`).
+The first line is the recording itself; each further line is a change with the time when it was received and the
+server's version. Every line carries a digest of itself and all lines before, so a truncated file is read as far as
+possible, and an edited file is rejected with the line number. Left out: observing changes (`following`), and
+replaying (`replay`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dray.recordings.recording import Recording, RecordingError, from_bytes, hea
 
 _GZIP = b"\x1f\x8b"
 _BEGINNING = b'{"kind":"Recording"'
-_DIGITS = 16  # of a digest; it tells edited files, not forged ones
+_DIGITS = 16  # length of a digest, which detects edits but not forgery
 
 
 class DeletedObject(msgspec.Struct, frozen=True):
-    """An object that was deleted."""
+    """Reference to a deleted object."""
 
     apiVersion: str
     kind: str
@@ -36,10 +36,11 @@ class DeletedObject(msgspec.Struct, frozen=True):
 
 
 class RecordedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A change: an object that came or changed (`put`), or one that is gone.
+    """A change: an object that was created or changed (`put`), or deleted (`gone`).
 
-    `at` are seconds since the recording, `version` is the server's number of the change. `runs` is for how many seconds a
-    pod runs once it is placed, where the end of it is not recorded.
+    `at` is in seconds since the recording, `version` is the server's number of the change. `runs` is the run time of
+    a pod after
+    placement, if its end is not recorded.
     """
 
     at: float
@@ -51,14 +52,14 @@ class RecordedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """A recording and what happened after it, in the order of the server. `is_cut`: the file ends within a line."""
+    """A recording and the following events, in the server's order. `is_cut`: the file ends within a line."""
 
     recording: Recording
     events: tuple[RecordedEvent, ...] = ()
     is_cut: bool = False
 
     def final_objects(self) -> list[Wire]:
-        """The objects as they were at the end."""
+        """Return the objects in their last state."""
         trees = {_key(tree): tree for tree in self.recording.objects}
         for event in self.events:
             if event.put is not None:
@@ -69,12 +70,12 @@ class History(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long it was followed."""
+        """Time of the last event, 0 without events."""
         return self.events[-1].at if self.events else 0.0
 
 
 class HistoryFile:
-    """A followed recording that is being written; whenever the process ends, what was written is whole."""
+    """A followed recording that is being written. After every write, the file is complete up to the last event."""
 
     def __init__(self, path: str, recording: Recording) -> None:
         compressed = path.endswith(".gz")
@@ -85,6 +86,7 @@ class HistoryFile:
         self.events = 0
 
     def write(self, events: Iterable[RecordedEvent]) -> None:
+        """Append events and flush the file."""
         for event in events:
             self._digest = _digest(self._digest, event)
             self._file.write(msgspec.json.encode(replace(event, digest=self._digest)) + b"\n")
@@ -96,7 +98,7 @@ class HistoryFile:
 
 
 def history_from_bytes(content: bytes) -> History:
-    """The recording in a file, followed or not, compressed or not. Raises RecordingError."""
+    """Read a recording, followed or not, compressed or not. Raises RecordingError."""
     plain = _unpacked(content) if content.startswith(_GZIP) else content
     first, _, rest = plain.partition(b"\n")
     if not plain.startswith(_BEGINNING) or not (header := header_of(first)).followed:
@@ -107,7 +109,9 @@ def history_from_bytes(content: bytes) -> History:
 
 
 def _events(header: Recording, content: bytes) -> Iterator[RecordedEvent]:
-    """The events in whole lines; what comes after the last of them was cut off."""
+    """Yield the events in complete lines; an incomplete last line is ignored. Raises RecordingError if a line was
+    edited.
+    """
     digest, at = header.digest, 0.0
     for number, line in enumerate(content.split(b"\n")[:-1]):
         try:
@@ -129,7 +133,7 @@ def _edited(number: int, at: float) -> RecordingError:
 
 
 def _unpacked(content: bytes) -> bytes:
-    """What can be unpacked of a compressed file, also of one that was cut off."""
+    """Decompress a file, as far as possible if it was truncated. Raises RecordingError if it is damaged."""
     unpacking, plain = zlib.decompressobj(wbits=31), b""
     try:
         plain = unpacking.decompress(content)

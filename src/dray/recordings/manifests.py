@@ -1,7 +1,7 @@
-"""Kubernetes YAML and JSON files, and recordings, as typed objects, for commands that work without a cluster.
+"""Typed objects from Kubernetes YAML and JSON files and from recordings, for commands that work without a cluster.
 
-Documents may be of any served version; they are checked, converted to the stored one and given their defaults, as the
-API server would. Left out: validation beyond the shape of an object, and everything that needs other objects.
+Documents may use any served version; they are checked, converted to the stored version and defaulted, like by the API
+server. Left out: validation beyond the structure of an object, and checks that involve other objects.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from dray.recordings.history import history_from_bytes
 from dray.recordings.recording import RecordingError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_MOST_BYTES = 256 << 20  # of a file in a directory of manifests
-_RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
+_MOST_BYTES = 256 << 20  # size limit of a file in a directory of manifests
+_RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # first bytes of recordings, compressed or not
 
 
 def read_manifests(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
-    """Read files, directories (their .yaml, .yml and .json files) and, for `-`, standard input."""
+    """Read objects from files, directories (their .yaml, .yml and .json files) and, for `-`, standard input.
+
+    Raises ManifestError.
+    """
     return [
         found for path in paths for source, content in _contents(path) for found in _objects(source, content, gates)
     ]
 
 
 def read_recordings(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
-    """As `read_manifests`, for files that stand for a cluster: one without any object does not."""
+    """Read files that describe a cluster, like `read_manifests`. Raises ManifestError if a file contains no objects."""
     found: list[Wire] = []
     for path in paths:
         objects = read_manifests([path], gates)
@@ -45,7 +48,9 @@ def read_recordings(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
 
 
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
-    """The typed objects of a file. Those of a recording need neither checks nor defaults; their digest was checked."""
+    """Yield the typed objects of a file. Objects of a recording are not checked or defaulted, because its digest was
+    verified.
+    """
     if content.startswith(_RECORDING):
         yield from _recorded(source, content)
         return
@@ -57,7 +62,7 @@ def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]
 
 
 class DocumentPlace(NamedTuple):
-    """Where a document stands: in which file, the how manieth it is, and which item of it where it is a List."""
+    """Place of an object: file, document number, and item number if the document is a List."""
 
     source: str
     content: bytes
@@ -70,7 +75,7 @@ class DocumentPlace(NamedTuple):
 
 
 def read_trees(paths: Iterable[str]) -> Iterator[tuple[DocumentPlace, Tree]]:
-    """The documents as they are, each with its place; objects of a List one by one."""
+    """Yield the undecoded objects with their places; items of a List one by one."""
     for path in paths:
         for source, content in _contents(path):
             for number, item, tree in _items(source, content):
@@ -78,6 +83,7 @@ def read_trees(paths: Iterable[str]) -> Iterator[tuple[DocumentPlace, Tree]]:
 
 
 def _contents(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file of a path. Raises ManifestError."""
     if path == "-":
         yield "standard input", sys.stdin.buffer.read()
         return
@@ -93,7 +99,7 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]]:
-    """The objects of a file: the number of the document, that of the item in a List, and the object."""
+    """Yield the objects of a file with document number and, in a List, item number."""
     for number, tree in enumerate(_loaded(source, content), 1):
         if tree is None:
             continue
@@ -112,9 +118,9 @@ def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]
 
 
 def _loaded(source: str, content: bytes) -> Iterator[Any]:
-    """The documents of a file. JSON is read as such, since YAML is slow for the large files of kubectl."""
+    """Yield the documents of a file. JSON is parsed as JSON, because YAML parsing is slow for large files."""
     if content.startswith(_RECORDING):
-        yield {"kind": "Recording"}  # `_recorded` reads it, and tells what is wrong where it is cut off
+        yield {"kind": "Recording"}  # read by `_recorded`, which reports truncated files
         return
     with suppress(msgspec.DecodeError):
         yield msgspec.json.decode(content)
@@ -128,7 +134,7 @@ def _loaded(source: str, content: bytes) -> Iterator[Any]:
 
 
 def _recorded(source: str, content: bytes) -> list[Wire]:
-    """The objects of a recording; of one that was followed, as they were last."""
+    """Return the last state of the objects of a recording. Raises ManifestError."""
     try:
         history = history_from_bytes(content)
         if history.is_cut:

@@ -1,4 +1,4 @@
-"""Objects made again, field by field: how a recording leaves things out and replaces names. Pure."""
+"""Rebuilding of objects field by field, used to drop fields and to replace names. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dray.api.wire import Wire
 
 
 def rebuilt(value: Any, change: Callable[[type[Wire], str, Any], Any]) -> Any:
-    """A value made again from the leaves up; `change` says what each field of each struct becomes."""
+    """Return a copy of a value, rebuilt from the leaves up. `change` returns the new value of each struct field;
+    UNSET drops it.
+    """
     if isinstance(value, Wire):
         type_ = type(value)
         fields = {name: change(type_, name, rebuilt(getattr(value, name), change)) for name in type_.__struct_fields__}

@@ -1,8 +1,8 @@
-"""A recording: the objects of a cluster that scheduling depends on, as one file, and back.
+"""Recording: the objects of a cluster that affect scheduling, written to one file and read back.
 
-Only the fields listed in `KEPT` leave the cluster, so secrets, environment, commands, images, volumes, annotations,
-drivers' opaque parameters and managed fields never do. A digest tells a file that was edited. Left out: reading a cluster
-(`dray.cli.record`), hiding names (`anonymous`), and what happens over time (`history`).
+Only the fields listed in `KEPT` are recorded, so secrets, environment variables, commands, images, volumes,
+annotations, opaque driver parameters and managed fields never leave the cluster. A digest detects edited files. Left
+out: reading a cluster (`dray.cli.record`), anonymization (`anonymous`), and changes over time (`history`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POD = (
 _POD_STATUS = (
     "extendedResourceClaimStatus nodeAllocatableResourceClaimStatuses nominatedNodeName phase resourceClaimStatuses"
 )
-# The fields that are recorded, by type. A type that is not listed here is recorded whole.
+# Recorded fields by type. Types that are not listed are recorded completely.
 _FIELDS: dict[type[Wire], str] = {
     meta.ObjectMeta: _META,
     core.PodSpec: _POD,
@@ -71,11 +71,11 @@ KEPT = {type_: frozenset(fields.split()) for type_, fields in _FIELDS.items()}
 
 
 class RecordingError(ValueError):
-    """A file that cannot be used as a recording; says why."""
+    """A file that cannot be used as a recording. The message says why."""
 
 
 class Recording(msgspec.Struct, frozen=True, tag_field="kind", tag="Recording"):
-    """The objects of a cluster at a time. `unread` are the resources that could not be read, as kubectl names them."""
+    """Objects of a cluster at a time. `unread` lists resources that could not be read, by plural name."""
 
     version: int
     time: str
@@ -84,17 +84,17 @@ class Recording(msgspec.Struct, frozen=True, tag_field="kind", tag="Recording"):
     digest: str
     anonymous: bool = False
     unread: tuple[str, ...] = ()
-    followed: bool = False  # lines with what happened afterwards follow (`history`)
+    followed: bool = False  # whether lines with later events follow (`history`)
 
     def typed(self) -> list[Wire]:
-        """The objects as the simulator takes them."""
+        """Return the objects as typed structs."""
         return [typed_object(number, tree) for number, tree in enumerate(self.objects)]
 
 
 def record(
     objects: Iterable[Wire], *, time: str, source: str, unread: Iterable[str] = (), anonymous: bool = False
 ) -> Recording:
-    """Record the objects that matter; those of other types are left out."""
+    """Record objects of the relevant types; other types are left out."""
     kept = [reduced(one) for one in objects if isinstance(one, TYPES)]
     if anonymous:
         kept, source = without_names(kept), ""
@@ -103,18 +103,18 @@ def record(
 
 
 def reduced(one: Wire) -> Wire:
-    """An object with the fields that are recorded."""
+    """Return a copy of an object with only the recorded fields."""
     return cast(Wire, rebuilt(one, _fields_kept))
 
 
 def to_bytes(recording: Recording, *, compressed: bool = False) -> bytes:
-    """A recording as the content of a file."""
+    """Encode a recording as file content."""
     content = msgspec.json.encode(recording) + b"\n"
     return gzip.compress(content, mtime=0) if compressed else content
 
 
 def from_bytes(content: bytes) -> Recording:
-    """The recording in a file, compressed or not. Raises RecordingError."""
+    """Read a recording, compressed or not. Raises RecordingError."""
     if content.startswith(_GZIP):
         try:
             content = gzip.decompress(content)
@@ -124,7 +124,7 @@ def from_bytes(content: bytes) -> Recording:
 
 
 def header_of(content: bytes) -> Recording:
-    """The recording in a JSON document. Raises RecordingError."""
+    """Read a recording from a JSON document. Raises RecordingError if it is invalid or was edited."""
     recording = _decoded(content)
     if recording.digest != _digest(recording.objects):
         raise RecordingError(
@@ -160,7 +160,7 @@ def _digest(trees: tuple[Tree, ...]) -> str:
 
 
 def typed_object(number: int, tree: Tree) -> Wire:
-    """A recorded object. Raises RecordingError, which names it by its number."""
+    """Convert a recorded object to its type. Raises RecordingError, which names the object by `number`."""
     group = str(tree.get("apiVersion", "")).rpartition("/")[0]
     known = BY_KIND.get((group, str(tree.get("kind", ""))))
     if known is None or known.type not in TYPES:

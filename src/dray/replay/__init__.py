@@ -1,7 +1,9 @@
-"""Recordings and traces run once more in a simulated cluster, as they were or with a change, and what came of it.
+"""Replays of recordings and traces in a simulated cluster, unchanged or with a change, and reports of the results.
 
-`timeline` makes steps of a followed recording, `replaying` takes them, `measures` counts while it does, `report` and `page`
-show the figures of one run or of two. `traces` makes recordings of generated load and of public traces.
+`timeline` converts a followed recording to steps, `replaying` runs them, `measures` collects figures meanwhile, and
+`report`
+and `page` show the figures of one or two runs. `traces` creates recordings from generated load and from public
+traces.
 """
 
 from dray.replay.measures import Figures, Meter

@@ -1,4 +1,4 @@
-"""Two runs of the same load, or a run and what was recorded, pod by pod: which placements differ. Pure."""
+"""Comparison of two runs of the same load, or of a run with the recording, pod by pod. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.replay.timeline import Timeline
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A pod that went elsewhere, got other devices, or got a place in one of two runs only (None: no place)."""
+    """A pod placed on another node, with other devices, or in only one of two runs (None: not placed)."""
 
     pod: str
     before: PlacedAt | None
@@ -17,14 +17,14 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class RunComparison(msgspec.Struct, frozen=True):
-    """Two runs of the same load, pod by pod."""
+    """Number of equal placements, and the differences."""
 
     same: int
     differences: tuple[Difference, ...]
 
 
 def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> RunComparison:
-    """What is different after a change."""
+    """Compare placements by pod uid before and after a change."""
     found = []
     for uid in {**before, **after}:
         old, new = before.get(uid), after.get(uid)
@@ -35,7 +35,7 @@ def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> RunCompa
 
 
 def recorded_placements(timeline: Timeline) -> dict[str, PlacedAt]:
-    """The placements that were decided in a recording."""
+    """Return the placements that were decided during the recording, by pod uid."""
     return {
         uid: PlacedAt(story.name, story.node, story.held, story.arrived or 0.0, story.decided)
         for uid, story in timeline.stories.items()

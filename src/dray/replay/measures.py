@@ -1,7 +1,7 @@
-"""What a simulation comes to: utilisation, fragmentation, waiting by reason, cost; counted while it runs.
+"""Figures of a simulation: utilisation, fragmentation, waiting times by reason, and cost, collected while it runs.
 
-A `Meter` watches a cluster and gives `Figures` at any moment, so that a run that is broken off has a report, too. Left
-out: how figures are shown (`dray.replay.report`), and what is compared with what (`replay`).
+A `Meter` observes a cluster and can return `Figures` at any time, so an interrupted run also has a report. Left out:
+showing figures (`dray.replay.report`) and choosing what to compare (`replay`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dray.sim.cluster import Cluster
 from dray.sim.demands import claim_for_devices
 from dray.sim.uses import devices_of
 
-POINTS = 240  # of a series at most: more than a chart can show
-SAMPLES = 96  # of fragmentation in a run: each asks the allocator several questions
+POINTS = 240  # maximum number of points per series; a chart cannot show more
+SAMPLES = 96  # samples of fragmentation per run; each asks the allocator several questions
 HOUR = 3600.0
 
 Point = tuple[float, float]  # seconds, value
 
 
 class PlacedAt(msgspec.Struct, frozen=True):
-    """Where a pod went, and when."""
+    """Node and devices of a pod, and when it came and was placed."""
 
     pod: str
     node: str
@@ -39,7 +39,7 @@ class PlacedAt(msgspec.Struct, frozen=True):
 
 
 class WaitingTimes(msgspec.Struct, frozen=True):
-    """For how long pods waited for a node, in seconds. Pods that still wait count with the time so far."""
+    """Waiting times of pods for a node, in seconds. Pods that still wait count with their time so far."""
 
     mean: float = 0.0
     median: float = 0.0
@@ -48,14 +48,14 @@ class WaitingTimes(msgspec.Struct, frozen=True):
 
 
 class ReasonTime(msgspec.Struct, frozen=True):
-    """What one reason has cost: how many pods it kept out, and their seconds together."""
+    """Effect of one reason: number of pods kept waiting, and their total seconds."""
 
     pods: int
     seconds: float
 
 
 class Utilisation(msgspec.Struct, frozen=True):
-    """Devices in use, of those that are published; parts of 1, over time."""
+    """Fraction of published devices in use: mean, by driver, and over time."""
 
     mean: float
     by_driver: Mapping[str, float]
@@ -63,14 +63,14 @@ class Utilisation(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the nodes cost, and the part of it that paid for devices that nobody used."""
+    """Total cost of the nodes, and the part spent on unused devices."""
 
     total: float
     idle: float
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """The result of a run."""
+    """Results of a run."""
 
     seconds: float
     is_complete: bool
@@ -83,17 +83,18 @@ class Figures(msgspec.Struct, frozen=True):
     waiting: WaitingTimes
     reasons: Mapping[str, ReasonTime]
     utilisation: Utilisation
-    fragmentation: Mapping[str, Sequence[Point]]  # by class: the largest claim that fits on a node, over time
+    fragmentation: Mapping[str, Sequence[Point]]  # by class: largest claim that fits on a node, over time
     cost: Cost | None = None
 
 
 class Prices:
-    """What a node costs in an hour, by a label of it; the first rule that holds counts."""
+    """Hourly prices of nodes by label; the first matching rule applies."""
 
     def __init__(self, rules: Sequence[tuple[str, str, float]]) -> None:
-        self._rules = rules  # key, value, price; an empty key is every node
+        self._rules = rules  # key, value and price; an empty key matches every node
 
     def of(self, node: Node) -> float:
+        """Return the hourly price of a node, 0 if no rule matches."""
         labels = node.metadata.labels
         return next((price for key, value, price in self._rules if not key or labels.get(key) == value), 0.0)
 
@@ -102,13 +103,14 @@ class Prices:
 
 
 class _StepSeries:
-    """A value that changes in steps, with what it comes to over time."""
+    """A value that changes in steps, with its integral over time."""
 
     def __init__(self, now: float) -> None:
         self.points: list[Point] = [(now, 0.0)]
-        self.sum = 0.0  # of value times seconds
+        self.sum = 0.0  # integral of the value over time, in seconds
 
     def set(self, now: float, value: float) -> None:
+        """Record a new value from the given time on."""
         since, before = self.points[-1]
         if value == before:
             return
@@ -119,23 +121,24 @@ class _StepSeries:
             self.points.append((now, value))
 
     def until(self, now: float) -> float:
+        """Return the integral of the value up to the given time."""
         since, value = self.points[-1]
         return self.sum + (now - since) * value
 
 
 class Meter:
-    """Watches a cluster: an `Observer`. Tell `hardware_changed` when nodes or slices came or went."""
+    """Observer that collects figures of a cluster. Call `hardware_changed` when nodes or slices change."""
 
     def __init__(self, cluster: Cluster, prices: Prices | None = None) -> None:
         self._cluster = cluster
         self._prices = prices or Prices(())
         self._begun = cluster.now
-        self._came: dict[str, float] = {}  # pods that wait → since when
-        self._why: dict[str, tuple[float, str]] = {}  # pods that were refused → since when, and for what
+        self._came: dict[str, float] = {}  # waiting pods → start of waiting
+        self._why: dict[str, tuple[float, str]] = {}  # refused pods → time and reason of the last refusal
         self._waited: list[float] = []
         self._reasons: defaultdict[str, float] = defaultdict(float)
         self._kept_out: dict[str, set[str]] = {}
-        self._held: Counter[DeviceId] = Counter()  # devices → how many pods use them
+        self._held: Counter[DeviceId] = Counter()  # devices → number of pods using them
         self._of_pod: dict[str, frozenset[DeviceId]] = {}
         self._counts = Counter[str]()
         self._published: Counter[str] = Counter()
@@ -150,7 +153,7 @@ class Meter:
                 self._hold(pod)
         cluster.observers.append(self)
 
-    # -- what the cluster tells
+    # -- observer methods
 
     def came(self, now: float, pod: Pod) -> None:
         self._counts["came"] += 1
@@ -174,7 +177,7 @@ class Meter:
     def ended(self, now: float, pod: Pod) -> None:
         uid = pod.metadata.uid
         if uid not in self._came and uid not in self._of_pod:
-            return  # it was told before
+            return  # already reported
         self._account(now, uid)
         self._counts["ended"] += 1
         since = self._came.pop(uid, None)
@@ -187,7 +190,7 @@ class Meter:
                 self._use(device.driver, -1)
 
     def hardware_changed(self) -> None:
-        """Count what is published, and what the nodes cost."""
+        """Update the number of published devices and the price of all nodes."""
         now = self._cluster.now
         self._published = Counter()
         for piece in self._cluster.all(ResourceSlice):
@@ -197,15 +200,16 @@ class Meter:
         self._paid.set(now, sum(map(self._prices.of, self._cluster.all(Node))) if self._prices else 0.0)
 
     def sample(self) -> None:
-        """Note the largest claim that fits now, for every class."""
+        """Record for every class the largest claim that fits now."""
         for class_ in self._cluster.all(DeviceClass):
             points = self._largest.setdefault(class_.metadata.name, [])
             last = int(points[-1][1]) if points else 0
             points.append((self._cluster.now, float(largest_claim(self._cluster, class_.metadata.name, last))))
 
-    # -- what it comes to
+    # -- results
 
     def figures(self, *, is_complete: bool = True) -> Figures:
+        """Return the figures up to now."""
         now = self._cluster.now
         waited = sorted([*self._waited, *(now - since for since in self._came.values())])
         utilisation = self._utilisation(now)
@@ -240,7 +244,7 @@ class Meter:
         return {code: ReasonTime(len(pods), seconds[code]) for code, pods in sorted(self._kept_out.items())}
 
     def _account(self, now: float, uid: str) -> None:
-        """Charge the reason for which a pod has waited up to now."""
+        """Add the time since the last refusal to its reason."""
         since, code = self._why.pop(uid, (now, ""))
         if code:
             self._reasons[code] += now - since
@@ -263,7 +267,7 @@ class Meter:
 
 
 def main_reason(why: Unschedulable) -> str:
-    """The code of the reason that keeps a pod from most nodes, or of what is wrong with its claims."""
+    """Return the code of the reason that keeps a pod from most nodes, or of the problem with its claims."""
     if why.problem is not None:
         return why.problem.code
     if why.wrong is not None:
@@ -273,9 +277,9 @@ def main_reason(why: Unschedulable) -> str:
 
 
 def largest_claim(cluster: Cluster, class_name: str, guess: int = 0) -> int:
-    """The largest number of devices of a class that a claim can still have on some node.
+    """Return the largest number of devices of a class that a claim can get on some node.
 
-    Each number that is tried costs a look at every node that has changed, so the search begins at a `guess`.
+    Each number tried examines every changed node, so the search starts at `guess`.
     """
     fits, too_many, step = guess, guess + 1, 1
     while fits and not _fits(cluster, class_name, fits):
@@ -303,7 +307,7 @@ def _waiting(waited: Sequence[float]) -> WaitingTimes:
 
 
 def _shares(used: Sequence[_StepSeries], there: Sequence[_StepSeries], begun: float, now: float) -> list[Point]:
-    """The part in use, as a mean for each of equal spans of time."""
+    """Return the fraction in use as a series of means over equal time spans."""
     if now <= begun:
         return []
     some, all_ = _means(used, begun, now), _means(there, begun, now)
@@ -312,7 +316,7 @@ def _shares(used: Sequence[_StepSeries], there: Sequence[_StepSeries], begun: fl
 
 
 def _means(several: Sequence[_StepSeries], begun: float, now: float) -> list[float]:
-    """The sum of step functions, as a mean for each of equal spans of time."""
+    """Return the sum of step functions, as means over equal time spans."""
     span, sums = (now - begun) / POINTS, [0.0] * POINTS
     for series in several:
         ends = [*(at for at, _ in series.points[1:]), now]
@@ -322,7 +326,7 @@ def _means(several: Sequence[_StepSeries], begun: float, now: float) -> list[flo
 
 
 def _spread(sums: list[float], start: float, end: float, value: float) -> None:
-    """Add a value to the spans that it covers, each by the part that it covers of it."""
+    """Add a value to each time span in proportion to the covered part of the span."""
     number = int(start)
     while value and number < POINTS and number < end:
         sums[number] += value * (min(end, number + 1) - max(start, number))
@@ -330,6 +334,6 @@ def _spread(sums: list[float], start: float, end: float, value: float) -> None:
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """Not more points than a chart can show."""
+    """Return at most POINTS points of a series, evenly chosen."""
     step = -(-len(points) // POINTS) or 1
     return [*points[::step]]

@@ -1,7 +1,7 @@
-"""A report as one page for a browser: tables and plots, without scripts, and without anything that is loaded.
+"""Report as a single HTML page with tables and plots, without scripts and without external resources.
 
-The policy in its head forbids every request, so opening it tells nobody. Plots are drawn here, as SVG; the value under the
-pointer is shown by the browser (`title`). Left out: counting (`measures`).
+The page's content security policy forbids all requests, so opening it reveals nothing. Plots are SVG drawn here; the
+browser shows values under the pointer (`title`). Left out: computing figures (`measures`).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _HEAD = """<!doctype html>
 
 
 def page_of(report: SimulationReport) -> str:
-    """The page, whole."""
+    """Return the complete HTML page of a report."""
     title = f"dray replay: {report.source}"
     body = [f"<h1>{escape(title)}</h1>", *_summary(report), *_plots(report), *_waiting(report), *_comparison(report)]
     return document(title, body)
 
 
 def document(title: str, body: Iterable[str]) -> str:
-    """A whole page with this content."""
+    """Return a complete HTML page with this title and body."""
     return _HEAD.format(title=escape(title), style=_STYLE) + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
 
 
@@ -127,7 +127,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _waiting(report: SimulationReport) -> Iterator[str]:
-    """Bars for the seconds that pods waited, by reason."""
+    """Yield bars for the seconds that pods waited, by reason."""
     codes = sorted({code for run in report.runs for code in run.figures.reasons})
     if not codes:
         return

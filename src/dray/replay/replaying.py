@@ -1,9 +1,9 @@
-"""A recording lived through once more, by the scheduler's own code, as it was or with something changed.
+"""Replay of a recording with the scheduler's own code, unchanged or with a change.
 
-In the *recorded* order a pod is tried when the recorded scheduler chose its node, so that an unchanged recording gives the
-recorded placements. In the *free* order pods are tried when they come and whenever something helps them, and run as long
-as they ran: that shows what a change does. Where several nodes are equally good, the recorded one is taken, so that
-placements differ for a reason only. Left out: what controllers would have done differently, and how long writes take.
+In *recorded* order, a pod is tried when the recorded scheduler chose its node, so an unchanged recording reproduces
+the recorded placements. In *free* order, pods are tried when they arrive and whenever a change may help, and run as
+long as recorded; this shows the effect of a change. Among equally good nodes, the recorded node is preferred, so that
+placements differ only for a reason. Left out: different behaviour of controllers, and the duration of writes.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from dray.replay.timeline import Arrive, Decide, Drop, End, Free, Put, Story, Ti
 from dray.sim.cluster import Cluster
 
 _HARDWARE = (Node, ResourceSlice)
-HEARD_AFTER = 1.0  # seconds after which a scheduler has heard of everything
-Tick = Callable[[int, int], None]  # steps that are done, of how many
+HEARD_AFTER = 1.0  # seconds after which a scheduler is assumed to know of every change
+Tick = Callable[[int, int], None]  # number of completed steps, and number of all steps
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a recording is replayed with. `objects` replace recorded ones of the same name, or join them.
+    """Settings of a replay. `objects` replace recorded objects of the same name or are added.
 
-    `instead` says whether nodes and slices of the recording are left out, so that `objects` are the only hardware.
+    `instead`: leave out the recorded nodes and slices, so that `objects` are the only hardware.
     """
 
     gates: FeatureGates = FeatureGates()
     configuration: Configuration = Configuration()
     objects: tuple[Any, ...] = ()
     instead: bool = False
-    prepare: Callable[[Cluster], object] = lambda cluster: None  # further changes, before anything happens
+    prepare: Callable[[Cluster], object] = lambda cluster: None  # called with the cluster before the replay starts
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a replay came to: its figures, and the placements by uid of the pod."""
+    """Result of a replay: figures, and placements by pod uid."""
 
     figures: Figures
     placements: dict[str, PlacedAt]
 
 
 class Replay:
-    """One replay of one timeline. After an interrupted `run`, `result` has what was reached."""
+    """One replay of a timeline. After an interrupted `run`, `result` returns what was reached."""
 
     def __init__(
         self, timeline: Timeline, setup: Setup | None = None, *, is_free: bool, prices: Prices | None = None
@@ -66,22 +66,22 @@ class Replay:
         self._is_free = is_free
         self._replaced = {typed_key(one) for one in self._setup.objects}
         self._pods: dict[str, Pod] = {}
-        self._displaced: list[Pod] = []  # pods whose nodes are not there any more
+        self._displaced: list[Pod] = []  # pods whose nodes were left out
         self.cluster = Cluster(gates=self._setup.gates, configuration=self._setup.configuration)
-        self.cluster.is_terse = True  # figures need the codes alone
+        self.cluster.is_terse = True  # figures only need reason codes
         self.cluster.preferred = lambda pod: self._story(pod).node
         self.cluster.add(*self._setup.objects, *self._beginning())
         self._setup.prepare(self.cluster)
         self.meter = Meter(self.cluster, prices)
         self._unheard: deque[TimelineStep] = (
             deque()
-        )  # what has happened, but may not have been known when a pod was placed
+        )  # steps that have happened but may have been unknown when a pod was placed
         self._is_complete = False
         self._next_sample = 0.0
-        self._pause = max(timeline.seconds / SAMPLES, 1e-3)  # between two looks at fragmentation
+        self._pause = max(timeline.seconds / SAMPLES, 1e-3)  # seconds between two samples of fragmentation
 
     def run(self, tick: Tick | None = None) -> Replayed:
-        """Live through all steps."""
+        """Run all steps. Returns the result. Calls `tick` with the progress every 64 steps."""
         steps = self._timeline.steps
         for pod in self._displaced:
             self._arrive(pod)
@@ -99,12 +99,15 @@ class Replay:
         return self.result()
 
     def result(self) -> Replayed:
+        """Return figures and placements reached so far."""
         return Replayed(self.meter.figures(is_complete=self._is_complete), self.meter.placements)
 
     # -- steps
 
     def _beginning(self) -> Iterator[Any]:
-        """The recorded objects that stay; where their nodes do not, pods that ran look for new ones."""
+        """Yield the initial objects. If hardware is replaced, allocations are cleared and pods are set aside to be
+        placed anew.
+        """
         pods = []
         for one in self._timeline.objects:
             if isinstance(one, Pod):
@@ -120,25 +123,28 @@ class Replay:
             yield pod
 
     def _stays(self, one: Any) -> bool:
+        """Whether a recorded object is kept, neither replaced nor left out."""
         return typed_key(one) not in self._replaced and not (self._setup.instead and isinstance(one, _HARDWARE))
 
     def _hear(self, step: TimelineStep) -> None:
-        """Do a step in the recorded order. The scheduler hears of what others do a moment after it was written."""
+        """Process a step in recorded order. Changes by other components are delayed, since a scheduler learns of them
+        later.
+        """
         self._hear_all(step.at)
         if isinstance(step, (End, Free)) or (isinstance(step, (Put, Drop)) and _type_of(step) in _HARDWARE):
             self._unheard.append(step)
             if isinstance(step, End) and step.uid in self._pods:
-                self.meter.ended(step.at, self._pods[step.uid])  # for the figures it ends when it ended
+                self.meter.ended(step.at, self._pods[step.uid])  # the figures use the recorded end
         else:
             self._do(step)
 
     def _hear_all(self, now: float) -> None:
-        """Do what a scheduler has heard of by now."""
+        """Apply delayed steps that a scheduler knows by now."""
         while self._unheard and self._unheard[0].at < now - HEARD_AFTER:
             self._do(self._unheard.popleft())
 
     def _decide(self, uid: str) -> None:
-        """Place a pod, having heard of as much as it takes to decide as the recorded scheduler did, if that is possible."""
+        """Place a pod, applying delayed steps until the decision equals the recorded one, if possible."""
         if self._is_free:
             return
         while any(map(partial(_frees_for, self._pods[uid]), self._unheard)):
@@ -148,6 +154,7 @@ class Replay:
         self.cluster.release(uid)
 
     def _is_as_recorded(self, uid: str) -> bool:
+        """Whether the pod would now get the recorded node and devices."""
         story, promise = self._timeline.stories[uid], self.cluster.preview(uid)
         if promise is None or promise.node != story.node:
             return False
@@ -155,9 +162,10 @@ class Replay:
         return all(story.held.issuperset(one.touched) for one in taken)
 
     def _begins_elsewhere(self, uid: str) -> bool:
-        """Find where the scheduler began to look, where it compared some of many nodes: that is not recorded.
+        """Search for the scheduler's starting position among many nodes, which is not recorded. Returns whether one
+        was found.
 
-        It compared a hundred nodes with the recorded one among them, of which that was the best.
+        The recorded scheduler compared 100 nodes, among which the recorded node was the best.
         """
         state, pod = self.cluster.model.state, self._pods[uid]
         info = state.table.get(self._timeline.stories[uid].node)
@@ -218,14 +226,14 @@ class Replay:
             self._look(pod)
 
     def _look(self, pod: Pod) -> None:
-        """Find out why a pod that is held would wait, for the figures."""
+        """Record for the figures why a held pod would wait."""
         found = self.cluster.current(pod)
         judged = self.cluster.judge(found) if found is not None else None
         if found is not None and judged is not None and not judged.nodes:
             self.meter.refused(self.cluster.now, found, Unschedulable(0, judged.refused))
 
     def _end(self, uid: str) -> None:
-        """A pod ends when the recording says so, unless it runs by its own clock."""
+        """End a pod as recorded, unless it runs for its own recorded duration."""
         pod = self._pods.get(uid)
         found = self.cluster.current(pod) if pod is not None else None
         if found is None or found.metadata.uid != uid:
@@ -236,7 +244,7 @@ class Replay:
             self.cluster.remove(Pod, found.metadata.name, found.metadata.namespace)
 
     def _free(self, step: Free) -> None:
-        """A claim loses its devices when it did in the recording; a claim of a pod may have another name here."""
+        """Deallocate a claim as recorded. A pod's generated claim may have another name here."""
         if self._is_free:
             return
         claim = self.cluster.get(ResourceClaim, step.name, step.namespace)
@@ -248,7 +256,7 @@ class Replay:
                     self.cluster.free(one, step.owner)
 
     def _finish(self) -> None:
-        """Let the pods that never got a node be tried, and time pass to the end of the recording or of the last pod."""
+        """Try the pods that never got a node, and run to the end of the recording or of the last pod."""
         while self._unheard:
             self._do(self._unheard.popleft())
         for uid in [*self._pods] if not self._is_free else ():
@@ -262,7 +270,7 @@ class Replay:
     # -- time
 
     def _until(self, at: float) -> None:
-        """Let time pass, with a look at fragmentation every now and then."""
+        """Advance time, with regular samples of fragmentation."""
         while self._next_sample <= at:
             self._hear_all(self._next_sample)
             self._sample()
@@ -270,7 +278,7 @@ class Replay:
         self.cluster.run(at)
 
     def _run_out(self) -> None:
-        """Let the pods that are there run to their end; the longer that takes, the fewer the looks."""
+        """Run until all pods have ended, with increasing intervals between samples."""
         self.cluster.settle()
         self.meter.sample()
         while (last := self.cluster.next_event()) is not None:
@@ -284,14 +292,18 @@ class Replay:
         self.meter.sample()
 
     def _story(self, pod: Pod) -> Story:
+        """Return the recorded story of a pod, empty if unknown."""
         return self._timeline.stories.get(pod.metadata.uid) or Story("")
 
     def _runs(self, pod: Pod) -> float | None:
+        """Return the recorded run time of a pod in free order, or None."""
         return self._story(pod).runs if self._is_free else None
 
 
 def _frees_for(pod: Pod, step: TimelineStep) -> bool:
-    """Whether a claim lost its devices that a pod may share with others: it may have got new ones for this pod."""
+    """Whether a step deallocates a claim that a pod may share, so that the claim may have been reallocated for this
+    pod.
+    """
     is_shared = isinstance(step, Free) and not step.owner and step.namespace == pod.metadata.namespace
     return is_shared and any(not entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)
 

@@ -1,6 +1,6 @@
-"""What one or two runs came to, for people and for programs: a table with small charts, and a tree for JSON.
+"""Report of one or two runs: a text table with small charts, and JSON data.
 
-Left out: counting (`measures`), and the page for a browser (`page`).
+Left out: computing figures (`measures`) and the HTML page (`page`).
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import msgspec
 from dray.replay.comparison import Difference, RunComparison
 from dray.replay.measures import Figures, PlacedAt, Point
 
-WIDTH = 72  # of a chart, so that its line fits into a terminal of 80 columns
-SHOWN = 4  # differences that a person gets to see
+WIDTH = 72  # width of a chart that fits into 80 columns
+SHOWN = 4  # number of differences shown in text
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run by the name that a table gives it."""
+    """Figures of a run, with its name in tables."""
 
     name: str
     figures: Figures
 
 
 class SimulationReport(msgspec.Struct, frozen=True):
-    """One run, or two of the same load with how their placements differ."""
+    """One run, or two runs of the same load with the comparison of their placements."""
 
     source: str
     runs: tuple[Run, ...]
@@ -38,7 +38,7 @@ ReportRow = tuple[str, list[str]]
 
 
 def tree_of(report: SimulationReport) -> dict[str, Any]:
-    """The report for programs."""
+    """Convert the report to JSON data."""
     tree: dict[str, Any] = {
         "source": report.source,
         "runs": [{"name": run.name, **msgspec.to_builtins(run.figures)} for run in report.runs],
@@ -52,7 +52,7 @@ def tree_of(report: SimulationReport) -> dict[str, Any]:
 
 
 def text_of(report: SimulationReport) -> str:
-    """The report for a terminal."""
+    """Convert the report to text for a terminal."""
     lines = [*_table([("", [run.name for run in report.runs]), *rows_of(report)])]
     for run in report.runs:
         lines += ["", *_charts(run)]
@@ -62,7 +62,7 @@ def text_of(report: SimulationReport) -> str:
 
 
 def rows_of(report: SimulationReport) -> list[ReportRow]:
-    """The figures by name, a column for each run."""
+    """Return the table rows: name of a figure, and its text for each run."""
     runs = [run.figures for run in report.runs]
 
     def row(name: str, value: Callable[[Figures], str]) -> ReportRow:
@@ -94,7 +94,7 @@ def rows_of(report: SimulationReport) -> list[ReportRow]:
 
 
 def _largest(class_: str, figures: Figures) -> str:
-    """The mean over time of the largest claim of a class that fits on a node."""
+    """Return the time average of the largest claim of a class that fits on a node, as text."""
     points = figures.fragmentation.get(class_, ())
     if not points:
         return "-"
@@ -105,7 +105,7 @@ def _largest(class_: str, figures: Figures) -> str:
 
 
 def comparison_lines(comparison: RunComparison) -> Iterator[str]:
-    """What became of the placements."""
+    """Yield lines about equal and different placements."""
     differences = comparison.differences
     yield f"placements: {comparison.same} the same, {len(differences)} different"
     for one in differences[:SHOWN]:
@@ -115,7 +115,7 @@ def comparison_lines(comparison: RunComparison) -> Iterator[str]:
 
 
 def place_text(placement: PlacedAt | None) -> str:
-    """Where a pod is, in a few words."""
+    """Return node, devices and waiting time of a placement as text."""
     if placement is None:
         return "no node"
     names = sorted(device.device for device in placement.devices)
@@ -124,7 +124,7 @@ def place_text(placement: PlacedAt | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Return a duration as readable text, such as `2.5 h`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms" if seconds else "0 s"
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -134,7 +134,7 @@ def span(seconds: float) -> str:
 
 
 def chart(points: Sequence[Point], top: float, width: int = WIDTH) -> str:
-    """A series as a line of bars, each the mean of what falls into it; the highest stands for `top`."""
+    """Return a series as a row of bar characters, each the mean of its column; `top` is the full height."""
     if not points:
         return ""
     start, end = points[0][0], points[-1][0]

@@ -1,4 +1,4 @@
-"""What a shadow scheduler found, for people and for programs: text, a tree for JSON, and a page for a browser.
+"""Report of a shadow scheduler: text, JSON data, and an HTML page.
 
 Left out: comparing (`dray.scheduler.shadow`).
 """
@@ -17,7 +17,7 @@ from dray.replay.page import document
 from dray.replay.report import span
 from dray.scheduler.shadow import ShadowedPod, ShadowReport, ShadowResult
 
-SHOWN = 10  # pods of each result that a person gets to see
+SHOWN = 10  # number of pods shown per result in text
 _MEANING = {
     ShadowResult.SAME: "the same node",
     ShadowResult.TIE: "another node that is as good",
@@ -30,14 +30,14 @@ _MEANING = {
 
 
 def tree_of(report: ShadowReport) -> dict[str, Any]:
-    """The report for programs."""
+    """Convert the report to JSON data."""
     tree: dict[str, Any] = msgspec.to_builtins(report)
     tree["our_seconds"], tree["their_seconds"] = times_of(report.our_seconds), times_of(report.their_seconds)
     return tree
 
 
 def times_of(seconds: Sequence[float]) -> dict[str, float]:
-    """How many times there are, their median, 95th percentile and the longest; nothing where there are none."""
+    """Return count, median, 95th percentile and maximum of times; only the count if there are none."""
     ordered = sorted(seconds)
     if not ordered:
         return {"count": 0}
@@ -46,7 +46,7 @@ def times_of(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def text_of(report: ShadowReport) -> str:
-    """The report for a terminal."""
+    """Convert the report to text for a terminal."""
     lines = [_headline(report)]
     lines += [f"  {count:6}  {meaning}" for meaning, count in _rows(report)]
     lines += [f"  {name}: {shown}" for name, shown in _times(report)]
@@ -60,7 +60,7 @@ def text_of(report: ShadowReport) -> str:
 
 
 def pod_line(one: ShadowedPod) -> str:
-    """One pod, in a line."""
+    """Return one line about a pod."""
     if one.result is ShadowResult.ONLY_OURS:
         return f"{one.pod}: dray places it on {one.ours}; there: {one.why}"
     if one.result in (ShadowResult.ONLY_THEIRS, ShadowResult.UNDECIDED):
@@ -72,7 +72,7 @@ def pod_line(one: ShadowedPod) -> str:
 
 
 def page_of(report: ShadowReport) -> str:
-    """The page for a browser, whole."""
+    """Return the complete HTML page of the report."""
     title = f"dray shadow: {report.server}" if report.server else "dray shadow"
     body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(_headline(report))}.</p>"]
     body.append(_table([(meaning, str(count)) for meaning, count in _rows(report)]))

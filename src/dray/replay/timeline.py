@@ -1,8 +1,8 @@
-"""A followed recording as steps for a simulation: what came and went, without what the scheduler wrote.
+"""Timeline of a followed recording: steps for a simulation, without what the scheduler wrote.
 
-Nodes, slices, classes, claims and pods come, change and go as recorded. Of a pod's node and a claim's devices only the
-moment is kept (`Decide`), and the result apart, as the `Story` of the pod, to compare with. Claims that a template of a
-pod makes are left out where the template is known: the simulation makes them. Pure.
+Nodes, slices, classes, claims and pods are created, changed and deleted as recorded. For a pod's node and a claim's
+devices, only the time is kept as a step (`Decide`); the result is in the pod's `Story`, for comparison. Claims
+generated from known templates are left out, because the simulation generates them. No I/O.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ from dray.recordings.recording import RecordingError, typed_object
 
 @dataclass(slots=True)
 class Story:
-    """What became of a pod in the recording; times are seconds since it began, None where something did not happen."""
+    """What happened to a pod in the recording. Times are seconds since its start; None if something did not happen."""
 
     name: str  # namespace/name
-    arrived: float | None = None  # None: before the recording
+    arrived: float | None = None  # None if the pod existed before the recording
     decided: float | None = None
     node: str = ""
     ended: float | None = None
     runs: float | None = None  # seconds on its node
-    devices: dict[str, frozenset[DeviceId]] = field(default_factory=dict)  # by name of the claim
+    devices: dict[str, frozenset[DeviceId]] = field(default_factory=dict)  # by claim name
 
     @property
     def held(self) -> frozenset[DeviceId]:
+        """All devices of the pod's claims."""
         return frozenset().union(*self.devices.values())
 
 
 class Put(msgspec.Struct, frozen=True):
-    """An object came or changed."""
+    """An object was created or changed."""
 
     at: float
     object: Any
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """An object went."""
+    """An object was deleted."""
 
     at: float
     type: type[Any]
@@ -59,7 +60,7 @@ class Drop(msgspec.Struct, frozen=True):
 
 
 class Arrive(msgspec.Struct, frozen=True):
-    """A pod came that looks for a node."""
+    """A pod without a node was created."""
 
     at: float
     pod: Pod
@@ -73,26 +74,26 @@ class Decide(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """A pod ended, or was deleted."""
+    """A pod finished or was deleted."""
 
     at: float
     uid: str
 
 
 class Free(msgspec.Struct, frozen=True):
-    """A claim lost its devices, or went with them: controllers see to that a moment after a pod has ended."""
+    """A claim was deallocated or deleted, which controllers do shortly after a pod has ended."""
 
     at: float
     name: str
     namespace: str
-    owner: str  # uid of the pod that it was made for
+    owner: str  # uid of the pod for which the claim was generated; empty if none
 
 
 TimelineStep = Put | Drop | Arrive | Decide | End | Free
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """The objects at the beginning, what happened then, and the stories of all pods by uid."""
+    """Initial objects, the following steps, and the stories of all pods by uid."""
 
     objects: tuple[Any, ...]
     steps: tuple[TimelineStep, ...]
@@ -101,11 +102,12 @@ class Timeline(msgspec.Struct, frozen=True):
 
     @property
     def has_decisions(self) -> bool:
+        """Whether the scheduler placed any pod during the recording."""
         return any(isinstance(step, Decide) for step in self.steps)
 
 
 def timeline_of(history: History) -> Timeline:
-    """The steps of a recording. Raises RecordingError where an object in it is not what it should be."""
+    """Convert a recording to a timeline. Raises RecordingError if an object is invalid."""
     return _Builder(history).build()
 
 
@@ -114,13 +116,14 @@ class _Builder:
         self._history = history
         self._steps: list[TimelineStep | None] = []
         self._stories: dict[str, Story] = {}
-        self._pods: dict[tuple[str, str], Pod] = {}  # by namespace and name, as they were last
+        self._pods: dict[tuple[str, str], Pod] = {}  # latest version by namespace and name
         self._claims: dict[tuple[str, str], ResourceClaim] = {}
-        self._reserved: dict[str, int] = {}  # pods without a node → the step at which devices were reserved for them
+        self._reserved: dict[str, int] = {}  # pods without a node → index of the step when devices were reserved
         self._templates: set[tuple[str, str]] = set()
-        self._made_again: set[tuple[str, str]] = set()  # claims that are left out
+        self._made_again: set[tuple[str, str]] = set()  # claims left out because the simulation generates them
 
     def build(self) -> Timeline:
+        """Process all events. Returns the timeline."""
         objects = [*self._beginning(self._history.recording.typed())]
         for number, event in enumerate(self._history.events):
             self._regard(number, event)
@@ -130,7 +133,7 @@ class _Builder:
         return Timeline(tuple(objects), kept, self._stories, self._history.seconds)
 
     def _beginning(self, objects: Iterable[Any]) -> Iterable[Wire]:
-        """The objects at the beginning; pods that look for a node then arrive in the first moment."""
+        """Yield the initial objects. Pods without a node arrive at time 0 instead."""
         waiting: list[Pod] = []
         for one in objects:
             if isinstance(one, Pod):
@@ -149,6 +152,7 @@ class _Builder:
             self._steps.append(Arrive(0.0, pod))
 
     def _regard(self, number: int, event: RecordedEvent) -> None:
+        """Process one recorded event."""
         if event.gone is not None:
             self._went(event.at, event.gone)
             return
@@ -184,13 +188,13 @@ class _Builder:
         self._steps.append(Put(at, pod) if pod.spec.nodeName else Arrive(at, self._without_made(pod)))
 
     def _without_made(self, pod: Pod) -> Pod:
-        """The pod without the names of claims that the simulation makes itself."""
+        """Return the pod without the names of claims that the simulation generates."""
         statuses = pod.status.resourceClaimStatuses
         kept = tuple(s for s in statuses if (pod.metadata.namespace, s.resourceClaimName) not in self._made_again)
         return pod if kept == statuses else replace(pod, status=replace(pod.status, resourceClaimStatuses=kept))
 
     def _decided(self, at: float, story: Story, pod: Pod) -> None:
-        """A pod has a node. It was chosen when devices were reserved for the pod, where there are any."""
+        """Record that a pod has a node. If devices were reserved for the pod, the decision was recorded at that time."""
         uid = pod.metadata.uid
         story.node, story.decided = pod.spec.nodeName, at
         if uid not in self._reserved:
@@ -232,13 +236,13 @@ class _Builder:
         self._steps.append(Free(at, claim.metadata.name, claim.metadata.namespace, uid))
 
     def _take_back(self, uid: str) -> None:
-        """Devices are not reserved for a pod any more. Where it has got no node, the decision came to nothing."""
+        """Remove the decision of a pod whose reservation was removed before it got a node."""
         story = self._stories.get(uid)
         if story is not None and not story.node and (step := self._reserved.pop(uid, None)) is not None:
             self._steps[step] = None
 
     def _is_made_again(self, claim: ResourceClaim) -> bool:
-        """Whether the simulation makes a claim itself: for a pod, from templates that are known."""
+        """Whether the simulation generates this claim: it belongs to a pod whose templates are all known."""
         owner = made_for(claim, "Pod")
         if owner is None:
             return False
@@ -263,7 +267,7 @@ class _Builder:
             if claim is not None and claim.status.allocation is not None:
                 self._free(at, claim)
             if claim is not None and made_for(claim, "Pod") is not None:
-                return  # it goes with its pod, which may end at another time here
+                return  # deleted with its pod, which may end at another time here
         self._steps.append(Drop(at, known.type, gone.name, gone.namespace))
 
 

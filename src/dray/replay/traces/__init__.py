@@ -1,7 +1,7 @@
-"""Load as a list of pods that come at some time, ask for some devices and run for a while; and as a recording of it.
+"""Load traces: pods with arrival time, requested devices and run time, and their conversion to a recording.
 
-Whoever made the list, a generator (`generator`) or a file of a public trace (`formats`), a trace becomes a followed
-recording without placements, so that `dray replay` runs it like any other. Left out: what the pods do.
+A trace comes from a generator (`generator`) or a public trace file (`formats`) and becomes a followed recording
+without placements, so `dray replay` can run it like any other. Left out: what the pods do.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from dray.recordings.recording import Recording, record, reduced
 from dray.sim import hardware
 
 NAMESPACE = "default"
-WHOLE = 1000  # thousandths of a device
+WHOLE = 1000  # thousandths in a whole device
 TIME = "2026-01-01T00:00:00Z"
-_SHARE = "share"  # the capacity that stands for the time of a device
+_SHARE = "share"  # capacity that represents a fraction of a device
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read or made; says where and why."""
+    """A trace that cannot be read or generated. The message says where and why."""
 
 
 class TracePod(msgspec.Struct, frozen=True):
-    """A pod of a trace. `milli` are the thousandths that it wants of its one device; `models` those that will do."""
+    """A pod of a trace. `milli` is the requested share of its single device, in thousandths; `models` lists suitable
+    models.
+    """
 
     name: str
     at: float  # seconds since the first pod
@@ -39,7 +41,7 @@ class TracePod(msgspec.Struct, frozen=True):
     memory: int = 0  # MiB
     milli: int = WHOLE
     models: tuple[str, ...] = ()
-    group: str = ""  # pods that came together
+    group: str = ""  # name shared by pods that arrive together
 
 
 class TraceNode(msgspec.Struct, frozen=True):
@@ -55,9 +57,10 @@ class TraceNode(msgspec.Struct, frozen=True):
 def recording_of(
     pods: Sequence[TracePod], nodes: Sequence[TraceNode], others: Iterable[Tree], class_name: str, source: str
 ) -> Recording:
-    """The recording that a trace begins with: nodes, devices, and the templates that its pods use.
+    """Return the initial recording of a trace: nodes, devices, and claim templates of its pods.
 
-    Where pods want shares of devices, those of `nodes` can be shared; of other devices a share is a whole one.
+    If pods want shares of devices, the devices of `nodes` are shareable; of other devices, a share means a whole
+    device.
     """
     is_shared = any(pod.milli < WHOLE for pod in pods) and class_name == hardware.CLASS
     templates = {_template_name(pod): _template(pod, class_name, is_shared) for pod in pods if pod.devices}
@@ -68,14 +71,14 @@ def recording_of(
 
 
 def events_of(pods: Sequence[TracePod]) -> Iterator[RecordedEvent]:
-    """The pods as they come."""
+    """Yield an event for each pod, in order of arrival."""
     gates = FeatureGates()
     for number, pod in enumerate(sorted(pods, key=lambda pod: pod.at), 1):
         yield RecordedEvent(round(pod.at, 3), number, put=_typed_tree(_pod_tree(pod), gates), runs=pod.runs)
 
 
 def _node_trees(nodes: Sequence[TraceNode], is_shared: bool) -> Iterator[Tree]:
-    """The machines of a trace."""
+    """Yield class, nodes and slices of a trace."""
     yield hardware.class_tree()
     for number, node in enumerate(nodes):
         capacity = {"cpu": f"{node.cpu}m", "memory": f"{node.memory}Mi", "pods": "500"}
@@ -98,7 +101,7 @@ def _template_name(pod: TracePod) -> str:
 
 
 def _template(pod: TracePod, class_name: str, is_shared: bool) -> Tree:
-    """A template for the devices of a pod."""
+    """Return the claim template for the devices of a pod."""
     exactly: dict[str, Any] = {"deviceClassName": class_name, "count": pod.devices}
     if is_shared:
         exactly["capacity"] = {"requests": {_SHARE: str(pod.milli)}}

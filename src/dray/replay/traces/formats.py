@@ -1,7 +1,7 @@
-"""Readers of public traces of GPU clusters, from files that the user has: Alibaba's of 2020 and 2023, Microsoft's Philly.
+"""Readers of public GPU cluster traces from local files: Alibaba 2020 and 2023, Microsoft Philly.
 
-Each gives pods, and machines where the trace lists them. A row that does not say when it began or ended is left out and
-counted. Left out: fetching the files, and what traces know of utilisation inside a pod.
+Each reader returns pods, and machines if the trace lists them. Rows without start or end time are skipped and
+counted. Left out: downloading the files, and utilisation within pods.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _PODS = [
 ]
 _MACHINES_2023 = ["sn", "cpu_milli", "memory_mib", "gpu", "model"]
 _MACHINES_PHILLY = ["machineId", "gpus", "memory"]
-_MANY_CPUS, _MUCH_MEMORY = 64_000, 512 * 1024  # of a machine of Philly, whose list tells neither
+_MANY_CPUS, _MUCH_MEMORY = 64_000, 512 * 1024  # capacity of a Philly machine, which its list does not contain
 CsvRow = dict[str, str]
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """The pods of a file, beginning at 0 seconds, and how many rows were left out since they do not say enough."""
+    """Pods of a file, starting at 0 seconds, and the number of skipped rows."""
 
     pods: list[TracePod]
     left_out: int
 
 
 class TraceFormat(msgspec.Struct, frozen=True):
-    """How one public trace is read: its file of jobs, and its list of machines."""
+    """Reader of one public trace: names of its files, and functions for jobs and machines."""
 
-    jobs: str  # the name of the file in the trace
+    jobs: str  # file name of jobs in the trace
     machines: str
     read: Callable[[bytes], Iterator[TracePod | None]]
     read_machines: Callable[[bytes], Iterator[TraceNode]]
 
 
 def read(name: str, content: bytes) -> Trace:
-    """The pods of a file in one of the FORMATS. Raises TraceError."""
+    """Read the pods of a file in one of the FORMATS. Raises TraceError."""
     rows = [*FORMATS[name].read(content)]
     pods = [pod for pod in rows if pod is not None]
     if not pods:
@@ -187,7 +187,7 @@ FORMATS = {
 
 
 def _rows(content: bytes, columns: list[str]) -> Iterable[CsvRow]:
-    """The rows of a table, by column; with or without a line of names, as the traces come in both forms."""
+    """Yield the rows of a table by column name, with or without a header line. Raises TraceError."""
     try:
         lines = [*csv.reader(io.StringIO(content.decode("utf-8-sig")))]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -206,6 +206,7 @@ def _rows(content: bytes, columns: list[str]) -> Iterable[CsvRow]:
 
 
 def _number(row: CsvRow, column: str) -> float | None:
+    """Return the number in a column, or None if empty. Raises TraceError."""
     text = row[column].strip()
     if not text or text in ("nan", "None"):
         return None
@@ -225,7 +226,7 @@ def _moment(text: str | None) -> float | None:
 
 
 def _devices(gpus: float) -> int:
-    """Whole devices; a part of one is one, of which a share is asked for."""
+    """Return the number of devices, rounded up; of a fractional device, a share is requested."""
     return -int(-gpus // 1)
 
 

@@ -1,6 +1,6 @@
-"""Load that nobody has recorded: pods by the laws of chance, the same for the same seed.
+"""Generator of random load, reproducible by seed.
 
-Left out: what the pods run on (`dray.sim.hardware`, `dray.sim.profiles`).
+Left out: the hardware for the pods (`dray.sim.hardware`, `dray.sim.profiles`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dray.replay.traces import TraceError, TracePod
 ARRIVALS = ("poisson", "even", "daily")
 DURATIONS = ("exponential", "lognormal", "even")
 DAY = 86400.0
-_SPREAD = 1.5  # sigma of lognormal durations: a few pods run for very long
+_SPREAD = 1.5  # sigma of lognormal durations, with which a few pods run very long
 
 
 class LoadShape(msgspec.Struct, frozen=True):
-    """What load looks like. `sizes` has for each number of devices how often it comes, in any unit.
+    """Parameters of generated load. `sizes` gives the relative frequency of each number of devices.
 
-    A part of the arrivals (`grouped`) are groups of `group_size` pods that come together.
+    A fraction of the arrivals (`grouped`) are groups of `group_size` pods that arrive together.
     """
 
     pods: int
@@ -39,7 +39,7 @@ class LoadShape(msgspec.Struct, frozen=True):
 
 
 def generate(shape: LoadShape) -> list[TracePod]:
-    """The pods, by time. Raises TraceError for a shape that cannot be."""
+    """Generate pods, ordered by time. Raises TraceError for invalid parameters."""
     _check(shape)
     rng = random.Random(shape.seed)
     runtime, sizes = _runtimes(shape, rng), [*shape.sizes]
@@ -55,7 +55,7 @@ def generate(shape: LoadShape) -> list[TracePod]:
 def _named(
     pods: list[tuple[int, str]], times: list[float], runtime: Callable[[], float], cpu: int
 ) -> Iterator[TracePod]:
-    """The pods with names and times; those of a group come at the same time and run equally long."""
+    """Yield the pods with names and times. Pods of a group share arrival and run time."""
     moments = iter(times)
     last, at, runs = "", 0.0, 0.0
     for number, (size, group) in enumerate(pods):
@@ -66,7 +66,7 @@ def _named(
 
 
 def _arrivals(pods: list[tuple[int, str]]) -> int:
-    """How many times something arrives: a group counts once."""
+    """Return the number of arrivals; a group counts once."""
     return sum(1 for number, (_, group) in enumerate(pods) if not group or number == 0 or pods[number - 1][1] != group)
 
 
@@ -84,7 +84,7 @@ def _times(shape: LoadShape, rng: random.Random, count: int) -> list[float]:
     if shape.arrival == "poisson":
         return [rng.uniform(0, shape.seconds) for _ in range(count)]
     times: list[float] = []
-    while len(times) < count:  # by day twice the mean, by night nothing: what falls above the curve is drawn again
+    while len(times) < count:  # rejection sampling: twice the mean rate by day, zero at night
         at = rng.uniform(0, shape.seconds)
         if rng.random() < (1 - math.cos(2 * math.pi * at / DAY)) / 2:
             times.append(at)
