@@ -1,4 +1,4 @@
-"""The protocol in docs/dashboard.md is the one that the server speaks."""
+"""The protocol in docs/dashboard-protocol.md is the one that the server speaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dray.web.streaming import MOST_BYTES
 from dray.web.tables import COLUMNS
 from dray.web.wire import _POLICY
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "dashboard.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "dashboard-protocol.md").read_text()
 FLAT = re.sub(r"\s+", " ", PAGE)
 
 
