@@ -2,14 +2,19 @@
 
     allocate(node, claims, classes, slices, taken, features, steps)
 
-serves all claims together on one node, or says why not. The answer is an `Allocated`, an `Unallocatable` that explains
-itself, a `Failed` for wrong input, or `GaveUp` when the steps that it may take were not enough. It is always the answer that the allocator
-of Kubernetes v1.37 gives or would give if it had the time: the first in the order of claims, requests, alternatives and
-devices. `Index` gives the same answers from state that is kept warm, and tells which of many nodes fit. `verify` checks
-an allocation without knowing how it was found. See docs/allocator.md for how and why, with examples.
+serves all claims together on one node, or returns why that is impossible. The result is an `Allocated`, an
+`Unallocatable`
+with an explanation, a `Failed` for wrong input, or `GaveUp` if the allowed steps did not suffice. It always equals
+the answer
+that the allocator of Kubernetes v1.37 gives or would give with enough time: the first solution in the order of
+claims,
+requests, alternatives and devices. `Index` gives the same answers from cached state, and finds which of many nodes
+fit.
+`verify` checks an allocation independently of how it was found. See docs/allocator.md for details with examples.
 
-Objects come in as the structs of `dray.api.types`; what is to be written goes out as JSON trees. Why something cannot be
-is told in the codes of `dray.api.reasons.devices`.
+Input objects are the structs of `dray.api.types`; results to be written are JSON trees. Reasons for failures use the
+codes of
+`dray.api.reasons.devices`.
 """
 
 from typing import TYPE_CHECKING

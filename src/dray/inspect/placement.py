@@ -71,7 +71,10 @@ def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, budget: Budget = UNLI
 
 
 def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup, *, is_hasty: bool = False) -> GangRefused | None:
-    """Return why the gang of a pod cannot be placed as a whole, decided like the scheduler; None if it can."""
+    """Return why the gang of a pod cannot be placed as a whole, decided like the scheduler; None if it can.
+
+    With `is_hasty`, the exact search is skipped, so a placement that only this search finds does not count.
+    """
     model = model_of(snapshot, group)
     waiting = model.queue.get(pod.metadata.uid)
     gang = model.gangs.begin(waiting) if waiting is not None and model.queue.take(waiting) else None

@@ -318,7 +318,7 @@ class PodCase:
         return GangIncomplete(self.group_name, len(members), gang.minCount)
 
     def fits(self) -> bool:
-        """Whether the scheduler would place the pod as things are, together with its gang if it is in one."""
+        """Whether the scheduler would place the pod now, together with its gang if it has one."""
         if not self.places():
             return False
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None

@@ -105,7 +105,7 @@ class PodStatusWriter:
 
 
 def is_wrong(why: Unschedulable) -> bool:
-    """Whether waiting alone will not help."""
+    """Whether a refusal reports wrong input, which a user must correct, so that waiting alone does not help."""
     return why.wrong is not None or (why.group is not None and why.group.code in WRONG)
 
 

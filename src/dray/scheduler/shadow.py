@@ -40,7 +40,8 @@ from dray.scheduler.object_metrics import ObjectMetrics
 
 log = logging.getLogger(__name__)
 
-FILTER_TIMEOUT = 0.1  # seconds, as steps: a decision is made in one turn of the event loop, and the shadow must follow
+# seconds, counted in steps; short, because a decision blocks the event loop and the shadow must keep up
+FILTER_TIMEOUT = 0.1
 MOST_KEPT = 10_000  # maximum number of pods kept for the report; all pods are counted
 PROVISIONAL = frozenset({PodGroup})  # kinds without which most pods can still be compared
 
@@ -53,7 +54,7 @@ class ShadowResult(StrEnum):
     DIFFERENT = "different"  # dray prefers another node
     REFUSED = "refused"  # a rule of dray refuses the other scheduler's node
     ONLY_THEIRS = "only_theirs"  # dray finds no same node
-    UNDECIDED = "undecided"  # dray's search for devices takes longer than a shadow has
+    UNDECIDED = "undecided"  # dray's search for devices exceeds the shadow's time limit
     ONLY_OURS = "only_ours"  # the other scheduler found no node, and dray finds one
 
 
@@ -267,7 +268,7 @@ def _made(
 
 
 def _hurried(configuration: Configuration | None) -> dict[str, SchedulerProfile]:
-    """The profiles, with a filter timeout that a shadow can afford."""
+    """Return the profiles by scheduler name, with the filter timeout limited to FILTER_TIMEOUT for the whole attempt."""
     return {
         name: dataclasses.replace(
             profile, filter_timeout=min(profile.filter_timeout, FILTER_TIMEOUT), timeout_per_node=False

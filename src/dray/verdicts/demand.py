@@ -84,7 +84,9 @@ class Candidate:
 
 
 def containers_demand(pod: Pod) -> ResourceAmounts:
-    """What the containers of a pod ask for: the larger of what runs together and what runs first."""
+    """Return the resources that a pod's containers request: the larger of what runs together and what an init
+    container needs.
+    """
     spec = pod.spec
     together: ResourceAmounts = {}
     for container in spec.containers:

@@ -156,7 +156,7 @@ def _try(
 
 
 def helps(subject: WaitingPod, offer: Suggestion, allowance: Allowance) -> bool:
-    """Whether the pod can be placed after the changes of a suggestion."""
+    """Whether the pod, together with its gang if it has one, can be placed after the changes of a suggestion."""
     after = applied(subject.snapshot, offer.changes)
     pod = after.get(Pod, subject.name, subject.namespace)
     return pod is not None and PodCase(after, pod, allowance.trial()).fits()
