@@ -44,6 +44,7 @@ def judge(case: AllocationCase | SelectorCase, answer: Tree) -> AnswerVerdict:
 
 
 def _selector(case: SelectorCase, answer: Tree) -> tuple[AnswerStanding, str]:
+    """Compare the answer to a selector case. Returns the standing and the reason."""
     want = case.want
     error = want.compileError or want.runtimeError
     given = next((str(answer[key]) for key in ("error", "compileError", "runtimeError") if answer.get(key)), "")
@@ -64,6 +65,7 @@ def _word(value: object) -> str:
 
 
 def _allocation(case: AllocationCase, answer: Tree) -> tuple[AnswerStanding, str]:
+    """Compare the answer to an allocation case. Returns the standing and the reason."""
     outcome = answer.get("outcome")
     if outcome not in OUTCOMES:
         return AnswerStanding.WRONG, f"expected an outcome of {', '.join(OUTCOMES)}"

@@ -38,6 +38,8 @@ def cheapest(
 
 
 class _ExactSearch:
+    """State of one branch-and-bound search."""
+
     def __init__(
         self, model: CostModel, left: Sequence[int], values: Values, known: Sequence[NodePurchase], cost: float
     ) -> None:
@@ -93,6 +95,9 @@ class _ExactSearch:
         return [(group, self._model.cost(group, packing), packing) for _, group, packing in found]
 
     def _packings_with(self, group: int, kind: int, left: UnitCounts) -> list[tuple[float, NodePacking]]:
+        """Return the possible packings that contain the kind, each with its cost beyond the value of its units.
+        Cached.
+        """
         own = self._model.packings[group]
         capped = tuple(min(there, most) for there, most in zip(left, own.most, strict=True))
         key = group, kind, capped

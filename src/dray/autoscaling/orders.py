@@ -26,6 +26,8 @@ class OrderState(msgspec.Struct, frozen=True):
 
 
 class _Open(msgspec.Struct):
+    """Open order of a group: start of its timeout, and number of missing nodes."""
+
     since: float
     missing: int = 0
 

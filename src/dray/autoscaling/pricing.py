@@ -31,6 +31,8 @@ def best_packing(packings: Packings, values: Sequence[float], left: Sequence[int
 
 
 class _PackingSearch:
+    """State of one search for the most valuable packing."""
+
     def __init__(self, packings: Packings, values: Sequence[float], left: Sequence[int]) -> None:
         self._packings = packings
         self._values = values

@@ -22,6 +22,7 @@ FRAMES = 50_000  # recursion limit, shared by all computations, so that none may
 
 
 def main() -> None:
+    """Run computations in turns and write their outcomes, until the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(FRAMES)

@@ -347,6 +347,7 @@ class Placement:
         return nodes & ~sum(1 << info.position for info in failed if info.node is not None) or nodes
 
     def _refused(self, attempt: Attempt, judgement: Judgement) -> Refused:
+        """Return the refusal for a pod that fits on no node, with the reasons of all nodes."""
         found = attempt.devices
         late = next(self._table.named(found.undecided), None)
         why = Unschedulable(

@@ -32,6 +32,8 @@ FLUSH_AFTER = 300.0  # seconds after which an unschedulable pod is retried witho
 
 
 class QueuePlace(Enum):
+    """Place of a pod in the queue."""
+
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"

@@ -135,6 +135,7 @@ class ClusterState:
         return effect
 
     def _change_pod(self, old: Pod | None, new: Pod | None) -> Effect:
+        """Update nodes and nominations for a created, changed or deleted pod. Returns the effect on refused pods."""
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._unplace(old)  # a new pod with the same name
         if new is None or is_finished(new):
@@ -191,6 +192,7 @@ class ClusterState:
         return ROOM
 
     def _change_node(self, old: Node | None, new: Node | None) -> Effect:
+        """Update the tables for a created, changed or deleted node. Returns the effect on refused pods."""
         if new is None:
             assert old is not None
             self.table.remove(old.metadata.name)
@@ -203,6 +205,7 @@ class ClusterState:
         return ANYTHING
 
     def _change_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Effect:
+        """Update the held devices for a created, changed or deleted claim. Returns the effect on refused pods."""
         is_freed = False
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             is_freed = self.devices.claim_changed(old, gone=True)

@@ -140,6 +140,8 @@ def _sets(model: ClusterModel, groups: Iterable[tuple[int, list[Victim]]]) -> It
 
 
 class _Supposed(NamedTuple):
+    """Victims and number of violations of an assumed plan, for `disturbance`."""
+
     victims: tuple[Victim, ...]
     violations: int
 

@@ -140,6 +140,7 @@ def _fields_kept(type_: type[Wire], name: str, value: Any) -> Any:
 
 
 def _decoded(content: bytes) -> Recording:
+    """Decode a JSON document to a recording without checking its digest. Raises RecordingError."""
     try:
         tree = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -175,6 +175,7 @@ class Meter:
         self.placements[uid] = PlacedAt(name_of(pod), pod.spec.nodeName, self._of_pod[uid], came, now)
 
     def ended(self, now: float, pod: Pod) -> None:
+        """Record the end of a pod: its waiting time and the devices it has used."""
         uid = pod.metadata.uid
         if uid not in self._came and uid not in self._of_pod:
             return  # already reported

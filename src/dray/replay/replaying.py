@@ -183,6 +183,7 @@ class Replay:
         return False
 
     def _do(self, step: TimelineStep) -> None:
+        """Apply one step to the cluster."""
         match step:
             case Put(object=one):
                 self._put(one)

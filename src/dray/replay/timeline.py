@@ -112,6 +112,8 @@ def timeline_of(history: History) -> Timeline:
 
 
 class _Builder:
+    """Converts the events of a recording to steps and stories."""
+
     def __init__(self, history: History) -> None:
         self._history = history
         self._steps: list[TimelineStep | None] = []

@@ -278,6 +278,7 @@ def _hurried(configuration: Configuration | None) -> dict[str, SchedulerProfile]
 
 
 def _result(ours: str, theirs: str, comparison: NodeComparison) -> ShadowResult:
+    """Return the result of comparing both nodes of a pod."""
     if not ours:
         return ShadowResult.ONLY_THEIRS
     if ours == theirs:

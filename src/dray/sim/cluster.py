@@ -283,6 +283,7 @@ class Cluster:
     # -- pods
 
     def _come(self, pod: Pod, runs: float | None) -> None:
+        """Add a pod that starts to wait, or runs if it already has a node. Finished pods are ignored."""
         pod = self._named(pod)
         if podclaims.is_finished(pod):
             return

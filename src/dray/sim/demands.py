@@ -80,6 +80,7 @@ def claim_for_devices(class_name: str, count: int) -> ResourceClaim:
 
 
 def _pods_of(one: Any) -> Iterator[Pod]:
+    """Yield the pods that a workload creates. Raises DemandError for a DaemonSet."""
     match one:
         case Pod():
             yield replace(one, spec=replace(one.spec, nodeName=""), metadata=replace(one.metadata, uid=""))

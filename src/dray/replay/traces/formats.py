@@ -78,6 +78,7 @@ def read(name: str, content: bytes) -> Trace:
 
 
 def _tasks(content: bytes) -> Iterator[TracePod | None]:
+    """Yield the pods of Alibaba's 2020 trace; None for a row without valid times."""
     for number, row in enumerate(_rows(content, _TASKS)):
         start, end = _number(row, "start_time"), _number(row, "end_time")
         if start is None or end is None or end < start:
@@ -108,6 +109,7 @@ def _machines_2020(content: bytes) -> Iterator[TraceNode]:
 
 
 def _pods(content: bytes) -> Iterator[TracePod | None]:
+    """Yield the pods of Alibaba's 2023 trace; None for a row without valid times."""
     for row in _rows(content, _PODS):
         start, end = _number(row, "creation_time"), _number(row, "deletion_time")
         began = _number(row, "scheduled_time")
@@ -156,6 +158,7 @@ class _Job(msgspec.Struct):
 
 
 def _jobs(content: bytes) -> Iterator[TracePod | None]:
+    """Yield a pod for each machine of each job in the Philly trace; None for a job without valid times."""
     try:
         jobs = msgspec.json.decode(content, type=list[_Job])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -79,6 +79,7 @@ def _members(shape: LoadShape, rng: random.Random) -> Iterator[int]:
 
 
 def _times(shape: LoadShape, rng: random.Random, count: int) -> list[float]:
+    """Return `count` arrival times of the configured distribution, unsorted."""
     if shape.arrival == "even":
         return [shape.seconds * number / count for number in range(count)]
     if shape.arrival == "poisson":
@@ -101,6 +102,7 @@ def _runtimes(shape: LoadShape, rng: random.Random) -> Callable[[], float]:
 
 
 def _check(shape: LoadShape) -> None:
+    """Raise TraceError if a parameter is invalid."""
     if shape.pods < 1:
         raise TraceError(f"pods: expected at least one pod, got {shape.pods}")
     for name, seconds in (("seconds", shape.seconds), ("runtime", shape.mean_runtime)):
