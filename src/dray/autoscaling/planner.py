@@ -294,7 +294,7 @@ def _better(
 
 
 def _rounded(model: CostModel, kept: UnitCounts, rooms: UnitCounts, relaxed: Relaxed) -> list[NodePurchase]:
-    """Round the linear program's solution to whole nodes. The rest is bought exactly if feasible, otherwise greedily."""
+    """Round the linear program's solution to whole nodes. The rest is planned exactly if feasible, or else greedily."""
     bought: list[NodePurchase] = []
     left = kept
     for one, much in relaxed.amounts:

@@ -55,7 +55,7 @@ class ClusterTemplate(msgspec.Struct, frozen=True):
 
 
 def template_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> ClusterTemplate:
-    """Return the environment of new nodes in a cluster. Daemons come from DaemonSets, or else from one of their pods."""
+    """Return the environment of new nodes in a cluster. Daemons come from DaemonSets, or else from their pods."""
     attached = [piece for piece in cluster.all(ResourceSlice) if not piece.spec.nodeName]
     pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
     holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []

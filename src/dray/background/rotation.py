@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 TURN = 0.01  # seconds
 OVERRUN = 0.01  # seconds by which a computation may exceed its turn before the next one starts in parallel
 _SHORT = 0.002  # minimum seconds to wait for a late computation
-# Limits of started computations per kind, and per user of a kind, because each keeps results in memory. If the limit of a
-# kind is reached, users without a started computation may still start one.
+# Limits of started computations per kind, and per user of a kind, because each keeps results in memory. If the limit of
+# a kind is reached, users without a started computation may still start one.
 AT_ONCE = 32
 AT_ONCE_OF_USER = 16
 
@@ -160,7 +160,7 @@ class Rotation:
             self._changed.notify_all()
 
     def _ask(self, queued: QueuedComputation) -> bool:
-        """Return whether a computation must stop. If its turn is over and others wait, returns only in its next turn."""
+        """Return whether a computation must stop. If its turn is over and others wait, blocks until its next turn."""
         if queued.is_cancelled:
             return True
         if self._running is queued and time.monotonic() < queued.ends:

@@ -62,7 +62,7 @@ async def in_thread(user: str, work: Callable[..., T], *arguments: object) -> T:
 
 
 async def in_thread_if_large(size: int, compute: Callable[..., T], *arguments: object) -> T:
-    """Return the result of a controller's pure computation on `size` objects, computed in the thread if they are many."""
+    """Return the result of a controller's pure computation on `size` objects; uses the thread if there are many."""
     if size <= ON_THE_LOOP:
         return compute(*arguments)
     return await in_thread("controllers", compute, *arguments)

@@ -197,7 +197,7 @@ class LoopShare:
         return not self._waiting and self._give(units)
 
     async def wait(self, units: int) -> None:
-        """Wait until this many units of work may be done. A request above the allowance gets an iteration of its own."""
+        """Wait until this many units of work may be done. A request above the allowance gets its own iteration."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((units, future))
         await future

@@ -76,7 +76,7 @@ class _Driver:
 
 
 async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: int = 0) -> Slowdown:
-    """Schedule pods in rounds, alternately without and with the flood, while `waiting` pods wait for missing devices."""
+    """Schedule pods in rounds, alternately without and with the flood, while `waiting` pods lack devices."""
     async with cluster(nodes, devices, (PLAIN, _NOWHERE)) as measured:
         for _ in range(waiting):
             await measured.create(_NOWHERE)

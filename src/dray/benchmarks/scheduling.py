@@ -237,7 +237,7 @@ async def replacements(waiting: int, number: int) -> float:
 
 
 async def reactions(tries: int) -> dict[str, list[float]]:
-    """Measure how long a pod waits after a missing class, template or device appears. Returns sorted seconds by kind."""
+    """Measure how long a pod waits after a missing class, template or slice appears. Returns sorted times by kind."""
     async with cluster(3, 8, (PLAIN,)) as measured:
         client = measured.client
         class_ = {"metadata": {"name": CLASS}, "spec": {}}

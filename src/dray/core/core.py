@@ -78,7 +78,7 @@ class _Progress:
     held: set[str] = field(default_factory=set)  # uids of pods that are not tried until `release`
     unkept: list[Pod] = field(default_factory=list)
     promised: dict[str, int] = field(default_factory=dict)  # priorities of the pods that are being bound, by uid
-    # By uid of a pod that found no victims: uids of less important pods that may be victims once their binding has ended.
+    # By uid of a pod that found no victims: uids of less important pods that may be victims once they are bound.
     after_bindings: dict[str, set[str]] = field(default_factory=dict)
     has_device_news: bool = False  # whether devices changed since the last pass over waiting pods began
     look: Iterator[AlikePods] | None = None  # waiting pods that the current pass has not examined yet

@@ -103,7 +103,7 @@ class Devices:
         return partial(self.claim if self.supposed else self._find_claim, pod.metadata.namespace)
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        """Return a claim as changed by the current trial, or else the stored claim; None if the claim does not exist."""
+        """Return a claim as changed by the current trial, or else the stored claim; None if there is none."""
         return self.supposed.get((namespace, name)) or self._find_claim(namespace, name)
 
     # -- in an attempt

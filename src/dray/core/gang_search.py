@@ -270,7 +270,7 @@ class _Distribution:
     def _choices(
         self, info: NodeInfo, pods: Sequence[Pod], blocked: frozenset[DeviceId], first: Grants
     ) -> Iterator[Grants]:
-        """Yield the allocations for a load that leave different shared devices to other nodes, starting with `first`."""
+        """Yield allocations for a load that leave different shared devices to other nodes, starting with `first`."""
         yield first
         waiting, known = [frozenset({device}) for device in self._search.spanning(first)], {_NO_DEVICES}
         while waiting:

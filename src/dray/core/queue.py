@@ -135,7 +135,7 @@ class SchedulingQueue:
     # Unschedulable pods by the set of plugins that refused them, each group in order of refusal.
     _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
     _alike: dict[Hashable, AlikePods] = field(default_factory=dict)  # unschedulable pods that devices may help
-    # By plugins whose verdict an event may have changed (None: all plugins), the ticket that separates earlier refusals.
+    # By plugins whose verdict an event may have changed (None: any plugin), the ticket that separates earlier refusals.
     _helped: dict[frozenset[str] | None, int] = field(default_factory=dict)
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)

@@ -86,7 +86,7 @@ def explain_workload(
     name: str,
     allowance: Allowance | None = None,
 ) -> WaitExplanation:
-    """Explain why the pods of a workload do not run, or that they do. Raises NotThere if the workload does not exist."""
+    """Explain why the pods of a workload do not run, or that they do. Raises NotThere if there is no such workload."""
     workload = _existing(snapshot, type_, name, namespace)
     found, help_ = WorkloadCase(snapshot, workload, allowance or Allowance()).finding()
     return _explanation(BY_TYPE[type_].kind.lower(), namespace, name, found, snapshot, help_)

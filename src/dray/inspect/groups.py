@@ -1,4 +1,4 @@
-"""Why a PodGroup is not placed: too few pods, a pod that fits nowhere, or no placement for all pods together. No I/O."""
+"""Why a PodGroup is not placed: too few pods, a pod that fits nowhere, or no placement for all pods. No I/O."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class _VictimSet(NamedTuple):
 
 
 def forecast(snapshot: Snapshot, pod: Pod) -> PreemptionForecast | None:
-    """Forecast the victims that a waiting pod or its gang would preempt; None if preemption is impossible or useless."""
+    """Forecast the victims which a waiting pod or gang would preempt; None if preemption is impossible or useless."""
     priority = priority_of(pod)
     is_any_less = any(priority_of(one) < priority for one in snapshot.all(Pod) if one.spec.nodeName)
     if not is_any_less or pod.spec.preemptionPolicy == "Never" or snapshot.unreadable & {*DISRUPTION[:1]}:

@@ -25,7 +25,7 @@ async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) 
 
 
 async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
-    """Read objects by type and namespace, falling back to the home namespace if the user may not list all namespaces."""
+    """Read objects by type and namespace; falls back to the home namespace if the user may not list all namespaces."""
     answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
     types = [type_ for type_, _ in wanted]
     return Snapshot(

@@ -196,7 +196,7 @@ class _Builder:
         return pod if kept == statuses else replace(pod, status=replace(pod.status, resourceClaimStatuses=kept))
 
     def _decided(self, at: float, story: Story, pod: Pod) -> None:
-        """Record that a pod has a node. If devices were reserved for the pod, the decision was recorded at that time."""
+        """Record that a pod has a node. If devices were reserved for the pod, the decision is already recorded."""
         uid = pod.metadata.uid
         story.node, story.decided = pod.spec.nodeName, at
         if uid not in self._reserved:

@@ -217,7 +217,7 @@ class Binder:
         return claim
 
     async def discard(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Deallocate and delete a claim for extended resources, unless the pod runs with the claim. Only logs errors."""
+        """Deallocate and delete a claim for extended resources, unless the pod runs with it. Only logs errors."""
         name, namespace = claim.metadata.name, claim.metadata.namespace
         try:
             if await self._runs_with(pod, name):

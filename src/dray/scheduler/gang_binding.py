@@ -86,7 +86,7 @@ class GangBinder:
             raise
 
     async def _make_ready(self, plan: GangPlan, prepared: Collection[BindingPreparation]) -> None:
-        """Wait for the devices of all pods. Raises an error as soon as one pod's devices fail or too few pods remain."""
+        """Wait for the devices of all pods. Raises an error once one pod's devices fail or too few pods remain."""
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(_changes(plan))

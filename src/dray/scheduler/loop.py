@@ -141,7 +141,7 @@ class SchedulingLoop:
         self._wait_for_work(gang.leader, unfinished, spend)
 
     def _continue_later(self, waiting: Waiting, attempt: Attempt, unfinished: Unfinished) -> None:
-        """Continue an attempt after other tasks have run, or when the background work that the attempt needs is done."""
+        """Continue an attempt after other tasks have run, or when the background work that it needs is done."""
 
         def spend(seconds: float) -> None:
             attempt.seconds += seconds

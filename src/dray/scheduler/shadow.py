@@ -268,7 +268,7 @@ def _made(
 
 
 def _hurried(configuration: Configuration | None) -> dict[str, SchedulerProfile]:
-    """Return the profiles by scheduler name, with the filter timeout limited to FILTER_TIMEOUT for the whole attempt."""
+    """Return the profiles by scheduler name, with the filter timeout capped at FILTER_TIMEOUT for the whole attempt."""
     return {
         name: dataclasses.replace(
             profile, filter_timeout=min(profile.filter_timeout, FILTER_TIMEOUT), timeout_per_node=False

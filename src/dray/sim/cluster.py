@@ -250,7 +250,7 @@ class Cluster:
         return self.model.state.placement.rules.verdicts(judged) if judged is not None else []
 
     def judge(self, pod: Pod, *, thorough: bool = False) -> Judgement | None:
-        """Apply the rules to all nodes for a pod. Returns None if a problem with the pod's claims excludes all nodes."""
+        """Apply the rules to all nodes for a pod. Returns None if a problem with its claims excludes all nodes."""
         claims = self.model.state.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
             return None

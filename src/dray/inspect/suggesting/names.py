@@ -244,7 +244,7 @@ def own_claim(subject: WaitingPod, cause: ClaimFull | ClaimElsewhere | ClaimOutO
 
 
 def own_claims(subject: WaitingPod, cause: ClaimsApart) -> Iterator[Suggestion]:
-    """Yield suggestions to replace one of several claims that no node can reach together by a claim of the pod's own."""
+    """Yield suggestions to replace one of several claims that no node can reach together by a new claim of the pod."""
     for name in cause.claims:
         yield from _own(subject, name)
 
