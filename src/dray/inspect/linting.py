@@ -55,7 +55,7 @@ def lint(
 
 
 def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[Finding], Wire | None]:
-    """Decode and validate a document. Returns the findings, and the object if its kind is known and it is valid enough."""
+    """Decode and validate a document. Returns the findings, and the object if it is of a known kind and decodable."""
     api_version, kind = str(tree.get("apiVersion", "")), str(tree.get("kind", ""))
     name = str((tree.get("metadata") or {}).get("name", "")) if isinstance(tree.get("metadata"), dict) else ""
     group, _, version = api_version.rpartition("/")

@@ -207,7 +207,7 @@ def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
 
 
 def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
-    """Place single pods on the example nodes until none fits. Returns how many fit on all nodes, up to about `limit`."""
+    """Place single pods on the example nodes until none fits. Returns how many fit on all nodes, to about `limit`."""
     single, table, count = PodBatch(demand.pods[:1], demand.own), cluster.model.state.table, 0
     cluster.among = kinds.examples
     for tag in _free_tags(cluster, single, "example-"):
