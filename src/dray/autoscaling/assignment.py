@@ -26,8 +26,9 @@ _EXPLAINED = 500  # limit of kinds times groups up to which refusals by other gr
 
 
 class PlanningTask(msgspec.Struct, frozen=True):
-    """Input of planning. By kind: `reachable` units can get network-attached devices, and `wanted` of them can be
-    served by groups.
+    """Input of planning.
+
+    By kind: `reachable` units can get network-attached devices, and `wanted` of them can be served by groups.
     """
 
     kinds: tuple[PodKind, ...]
@@ -59,8 +60,9 @@ class PlanningTask(msgspec.Struct, frozen=True):
 def assign(
     task: PlanningTask, purchases: Iterable[NodePurchase], groups: NodeGroups, first: Mapping[str, int]
 ) -> ScaleUpPlan:
-    """Convert purchases to planned nodes with pods and names, without costs. `first` is the number of names already
-    used by group.
+    """Convert purchases to planned nodes with pods and names, without costs.
+
+    `first` is the number of names already used by group.
     """
     names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
     taken = [0] * len(task.kinds)
@@ -83,8 +85,9 @@ def assign(
 
 
 def tell_linked(task: PlanningTask, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> ScaleUpPlan:
-    """Return the plan for linked kinds, without costs. `refuses` returns the verdict of a new node of a group for a
-    unit.
+    """Return the plan for linked kinds, without costs.
+
+    `refuses` returns the verdict of a new node of a group for a unit.
     """
     served, unhelped, helpful = [], [], set()
     for number, kind in enumerate(task.kinds):

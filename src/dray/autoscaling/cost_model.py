@@ -59,8 +59,7 @@ class CostModel:
         return time.monotonic() > self._deadline
 
     def unplaced(self, left: Sequence[int]) -> list[float]:
-        """Return for each kind the penalty for leaving out a unit, which exceeds the cost of all nodes that could be
-        bought.
+        """Return for each kind the penalty for leaving out a unit, which exceeds the cost of all possible nodes.
 
         The penalty for a unit of a higher rank exceeds that of all units of lower ranks.
         """
@@ -78,9 +77,7 @@ class CostModel:
         return filled.steps if filled is not None else 0
 
     def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> PricedPacking:
-        """Return the most valuable packing of a node of the group, after subtracting the cost of unavoidable fallback
-        steps.
-        """
+        """Return the most valuable packing of a node of the group, less the cost of unavoidable fallback steps."""
         own = self.packings[group]
         net = [value - self.costs.step * steps for value, steps in zip(values, own.least_steps, strict=True)]
         return best_packing(own, net, left)
@@ -90,9 +87,7 @@ class CostModel:
 
 
 def ranks(kinds: Sequence[PodKind]) -> list[int]:
-    """Return the rank of each kind by the priority of its pods: the two highest priorities are distinct, all others
-    are 0.
-    """
+    """Return the rank of each kind by its pods' priority: the two highest priorities are distinct, others are 0."""
     priorities = [max(pod.spec.priority or 0 for pod in kind.first.pods) for kind in kinds]
     order = sorted({*priorities})[-RANKS:]
     return [order.index(max(priority, order[0])) for priority in priorities]

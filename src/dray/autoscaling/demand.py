@@ -80,8 +80,9 @@ def may_be_placed(why: Unschedulable) -> bool:
 
 
 def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
-    """Group pods that share an unallocated claim or must be on one node into units. Other pods form units of their
-    own.
+    """Group pods that share an unallocated claim or must be on one node into units.
+
+    Other pods form units of their own.
     """
     members: dict[str, list[Pod]] = {}  # by the uid of the unit's first pod
     home: dict[str, str] = {}  # uid of a claim → unit

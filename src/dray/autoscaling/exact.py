@@ -83,8 +83,9 @@ class _ExactSearch:
         self._branch(without(left, ((kind, 1),)), rooms, spent + self._unplaced[kind])
 
     def _ways(self, kind: int, left: UnitCounts, rooms: UnitCounts) -> list[tuple[int, float, NodePacking]]:
-        """Return the nodes that serve a unit of the kind, as group, cost and packing, smallest cost beyond their
-        value first.
+        """Return the nodes that serve a unit of the kind, as group, cost and packing.
+
+        Nodes with the smallest cost beyond their value come first.
         """
         found = []
         for group, room in enumerate(rooms):
@@ -96,6 +97,7 @@ class _ExactSearch:
 
     def _packings_with(self, group: int, kind: int, left: UnitCounts) -> list[tuple[float, NodePacking]]:
         """Return the possible packings that contain the kind, each with its cost beyond the value of its units.
+
         Cached.
         """
         own = self._model.packings[group]

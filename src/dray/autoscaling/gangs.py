@@ -35,8 +35,9 @@ Planned = Callable[[Cluster], ScaleUpPlan]
 
 
 class Way(NamedTuple):
-    """Constraint for a gang's nodes: nodes with a label value, or one single node. `pods` is how many pods are
-    planned.
+    """Constraint for a gang's nodes: nodes with a label value, or one single node.
+
+    `pods` is how many pods are planned.
     """
 
     label: tuple[str, str] | None = None
@@ -122,9 +123,7 @@ class _ChoiceSearch:
         return min(valid, key=self._merit)
 
     def leave_out(self, deadline: float) -> Choice:
-        """Find a good choice for many gangs: gangs that get too few nodes try their next way, and finally are left
-        out.
-        """
+        """Find a good choice for many gangs: gangs with too few nodes try their next way, and finally are left out."""
         at = [0] * len(self._gangs)
         while True:
             choice = tuple((*gang.ways, None)[way] for gang, way in zip(self._gangs, at, strict=True))

@@ -42,9 +42,7 @@ def first_values(model: CostModel) -> list[float]:
 
 
 def important_values(model: CostModel) -> list[float]:
-    """Return initial values in which units of higher rank outweigh others, for use when there is not enough room for
-    all.
-    """
+    """Return initial values in which units of higher rank outweigh others, for when there is not enough room."""
     pairs = zip(first_values(model), model.ranks, strict=True)
     return [value * _IMPORTANT**rank for value, rank in pairs]
 
@@ -78,8 +76,9 @@ def _scarcest(own: Packings, left: Sequence[int]) -> int:
 def _best(
     model: CostModel, left: UnitCounts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, PricedPacking]
 ) -> NodePurchase | None:
-    """Return the purchase with the best ratio of value to cost, or None. Caches the best packing of each group in
-    `offers`.
+    """Return the purchase with the best ratio of value to cost, or None.
+
+    Caches the best packing of each group in `offers`.
     """
     best, rate = None, 0.0
     for group, room in enumerate(rooms):

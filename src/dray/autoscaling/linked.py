@@ -56,8 +56,9 @@ def _repelling(spec: PodSpec) -> list[PodAffinityTerm]:
 
 
 def suspects(cluster: Cluster, kinds: Sequence[PodKind], packings: Sequence[Packings]) -> frozenset[str]:
-    """Return the pods that may be linked: they can use devices that nodes share, or another pod's anti-affinity
-    matches them.
+    """Return the pods that may be linked.
+
+    They can use devices that nodes share, or another pod's anti-affinity matches them.
     """
     terms = [term.labelSelector for pod in cluster.all(Pod) for term in _repelling(pod.spec)]
     different = {msgspec.json.encode(one): one for one in terms if one is not None}.values()
@@ -74,8 +75,9 @@ def suspects(cluster: Cluster, kinds: Sequence[PodKind], packings: Sequence[Pack
 def carry_out(
     cluster: Cluster, groups: NodeGroups, base: ClusterTemplate, nodes: Sequence[PlannedNode], demand: Demand
 ) -> tuple[tuple[PlannedNode, ...], frozenset[str]]:
-    """Place the units of planned nodes in the whole cluster. Returns the nodes with actual devices, and the refused
-    pods.
+    """Place the units of planned nodes in the whole cluster.
+
+    Returns the nodes with actual devices, and the refused pods.
     """
     units = {name_of(unit.pods[0]): unit for kind in demand.kinds for unit in kind.units}
     with cluster.fork() as trial:
@@ -242,8 +244,9 @@ class LinkedPlanner:
     # -- buying
 
     def _walk(self, units: Sequence[KindOfUnit], chosen: Mapping[int, int | None]) -> list[KindOfUnit]:
-        """Place units in order with the chosen nodes, or else with the first group that helps. Returns the units
-        left.
+        """Place units in order with the chosen nodes, or else with the first group that helps.
+
+        Returns the units left.
         """
         left: list[KindOfUnit] = []
         hopeless: set[int] = set()  # kinds that no new node helps

@@ -160,8 +160,9 @@ class Autoscaler:
     async def _look_after_orders(
         self, groups: NodeGroups, statuses: Mapping[str, GroupStatus], now: float
     ) -> dict[str, int]:
-        """Check orders of all groups, cancel failed ones and close their groups. Returns the number of ordered nodes
-        by group.
+        """Check orders of all groups, cancel failed ones and close their groups.
+
+        Returns the number of ordered nodes by group.
         """
         ordered: dict[str, int] = {}
         for group in groups.groups:

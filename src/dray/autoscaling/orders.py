@@ -15,9 +15,7 @@ from dray.autoscaling.provider import GroupStatus, InstanceState
 
 
 class OrderState(msgspec.Struct, frozen=True):
-    """State of a group's orders: number of open nodes, ids of failed instances with the reason, and whether all have
-    arrived.
-    """
+    """State of a group's orders: open nodes, ids of failed instances with the reason, and whether all have arrived."""
 
     open: int
     failed: tuple[str, ...] = ()

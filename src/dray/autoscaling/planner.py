@@ -316,8 +316,9 @@ def _rounded(model: CostModel, kept: UnitCounts, rooms: UnitCounts, relaxed: Rel
 
 
 def _checked(cluster: Cluster, groups: NodeGroups, found: ScaleUpPlan, base: ClusterTemplate) -> Check | None:
-    """Let the scheduler place the pods with the new nodes on its own. Returns the result, or None if there are too
-    many pods.
+    """Let the scheduler place the pods with the new nodes on its own.
+
+    Returns the result, or None if there are too many pods.
     """
     pods = found.pods
     if not pods or len(pods) > _CHECKED_PODS:

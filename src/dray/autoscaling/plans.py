@@ -63,9 +63,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """Result of letting the scheduler use the new nodes on its own: number of placed pods, and pods that would still
-    wait.
-    """
+    """Result of letting the scheduler use the new nodes on its own: placed pods, and pods that would still wait."""
 
     placed: int
     waiting: tuple[str, ...]

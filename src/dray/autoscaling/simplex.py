@@ -34,8 +34,9 @@ class Master:
         self._columns.append({self._kinds + group: 1.0} | {kind: float(count) for kind, count in packing})
 
     def solve(self) -> tuple[list[float], list[float]]:
-        """Find the cheapest solution. Returns the value of a unit of each kind, and of room in each group (at most
-        0).
+        """Find the cheapest solution.
+
+        Returns the value of a unit of each kind, and of room in each group (at most 0).
         """
         for _ in range(_PIVOTS):
             prices = self._prices()

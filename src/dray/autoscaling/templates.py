@@ -81,8 +81,9 @@ def from_profile(profile: NodeProfile, name: str, gates: FeatureGates) -> Templa
 
 
 def from_node(name: str, objects: Iterable[Wire]) -> Template:
-    """Create a template from an existing node and its node-local devices. Raises TemplateError if the node does not
-    exist.
+    """Create a template from an existing node and its node-local devices.
+
+    Raises TemplateError if the node does not exist.
     """
     known = [*objects]
     node = next((one for one in known if isinstance(one, Node) and one.metadata.name == name), None)

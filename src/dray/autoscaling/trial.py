@@ -38,9 +38,7 @@ _COPIED_TYPES = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """What units get on a node: the outcome of each pod, and the number of fallback steps to lower-ranked
-    alternatives.
-    """
+    """What units get on a node: the outcome of each pod, and the number of fallback steps to other alternatives."""
 
     outcomes: tuple[PodOutcome, ...]
     steps: int = 0

@@ -54,8 +54,9 @@ class Resolver:
         self._obtaining = obtaining or {}
 
     async def run(self, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
-        """Run a step until it has all it needs. Returns its result. A large step runs in the worker thread, in its
-        user's turn.
+        """Run a step until it has all it needs. Returns its result.
+
+        A large step runs in the worker thread, in its user's turn.
         """
         while True:
             try:

@@ -239,7 +239,7 @@ _LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = WeakKeyDictionary(
 
 
 def turns() -> LoopTurns:
-    """Return the scheduler of long work of the running event loop."""
+    """Return the `LoopTurns` of the running event loop, which schedules its long work."""
     return _running().turns
 
 

@@ -67,8 +67,9 @@ def _send(message: bytes) -> None:
 
 
 def _read(stream: BinaryIO, rotation: Rotation) -> None:
-    """Read messages and add or cancel computations. A message is a number, a computation (None to cancel) and its
-    path.
+    """Read messages and add or cancel computations.
+
+    A message is a number, a computation (None to cancel) and its path.
     """
     while len(head := stream.read(HEAD)) == HEAD:
         number, computation, path = pickle.loads(stream.read(length(head)))

@@ -27,9 +27,7 @@ _SHORT = 3  # number of devices that appear and disappear
 
 @dataclass(frozen=True)
 class Flood:
-    """A driver that rewrites its node's slice `rate` times per second, or with None as soon as the last write was
-    answered.
-    """
+    """A driver that rewrites its node's slice `rate` times per second; with None, after every answered write."""
 
     rate: float | None
     # whether each write is a new pool generation with changing devices; otherwise only an attribute changes

@@ -144,8 +144,9 @@ class BenchmarkCluster:
     async def reaction(
         self, workload: BenchmarkWorkload, appear: Callable[[], Any], vanish: Callable[[], Any], tries: int
     ) -> list[float]:
-        """Measure the time from the appearance of what a pod waits for until the pod is bound. Returns sorted seconds
-        of all tries.
+        """Measure the time from the appearance of what a pod waits for until the pod is bound.
+
+        Returns sorted seconds of all tries.
         """
         seconds: list[float] = []
         for _ in range(tries):

@@ -150,8 +150,9 @@ class PreemptionPlan(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """No node fits the pod. `rules` are the rules whose verdict must change. `is_late`: devices were not searched
-    completely.
+    """No node fits the pod. `rules` are the rules whose verdict must change.
+
+    `is_late`: devices were not searched completely.
 
     With a `plan`, a node fits after preemption. Claims in `to_release` hold devices kept for the pod and are reserved
     only for PodGroups without any pod on a node.
@@ -245,8 +246,9 @@ class Placement:
         return decision
 
     def _decide_counted(self, attempt: Attempt) -> PlacementDecision:
-        """Decide after counting the pods that the pod's rules refer to. Returns Unfinished while counting is
-        incomplete.
+        """Decide after counting the pods that the pod's rules refer to.
+
+        Returns Unfinished while counting is incomplete.
         """
         attempt.census = self.census_for(attempt) if self._devices.index.defers else None
         if attempt.census is not None and not attempt.census.go_on(COUNTING):
@@ -257,9 +259,7 @@ class Placement:
             return self._decide(attempt)
 
     def census_for(self, attempt: Attempt, least: int = COMPARED_AT_ONCE) -> PodCensus | None:
-        """Return the census for a pod whose rules need more than `least` comparisons with other pods, or None for
-        fewer.
-        """
+        """Return the census for a pod whose rules need more than `least` comparisons with other pods, or else None."""
         census = attempt.census
         if census is not None and census.is_about(attempt.pod):
             return census
@@ -269,8 +269,9 @@ class Placement:
 
     @contextmanager
     def counted(self, census: PodCensus | None) -> Iterator[None]:
-        """Context manager: answer questions about other pods from a census, if given, after bringing the census up to
-        date.
+        """Context manager: answer questions about other pods from a census, if given.
+
+        The census is first brought up to date.
         """
         while census is not None and not census.go_on(COUNTING):
             pass
@@ -338,7 +339,7 @@ class Placement:
         return attempt.candidate.needs[resources].mappings if resources else ()
 
     def _untried(self, attempt: Attempt, nodes: int) -> int:
-        """Return the nodes without those where devices of the pod did not become ready, or all nodes if no others
+        """Return the nodes except those where devices of the pod did not become ready, or all nodes if no others
         exist.
         """
         if not attempt.failed_on:
@@ -384,8 +385,9 @@ class Placement:
         return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules, attempt.preferred)
 
     def _packing_cost(self, attempt: Attempt, info: NodeInfo) -> float | None:
-        """Return the cost of the devices that the pod would start to use on a node, or None if unknown or no devices
-        are needed.
+        """Return the cost of the devices that the pod would start to use on a node.
+
+        Returns None if the cost is unknown or no devices are needed.
         """
         search, index = attempt.devices.search_at(info.position), self._devices.index
         if search is None:
@@ -395,9 +397,7 @@ class Placement:
         return index.cost_of(info.name, together(outcome.taken).touched) if isinstance(outcome, Allocated) else None
 
     def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
-        """Return a function that rates the prioritized alternatives available on a node, or None without
-        alternatives.
-        """
+        """Return a function that rates the prioritized alternatives available on a node; None without alternatives."""
         found = attempt.devices
         if not has_alternatives(attempt.claims):
             return None
@@ -409,8 +409,9 @@ class Placement:
         return preference
 
     def _preferred(self, attempt: Attempt, nodes: int, preference: Callable[[NodeInfo], float]) -> Sample:
-        """Return up to 100 of the nodes with the best alternatives, ranked among all nodes or the profile's
-        percentage.
+        """Return up to 100 of the nodes with the best alternatives.
+
+        The nodes are ranked among all nodes, or among the percentage of nodes that the profile sets.
         """
         every = nodes.bit_count()
         looked_at = self._sample(nodes, self._most(attempt) if attempt.profile.percentage_to_score else every)

@@ -29,8 +29,9 @@ class ScoreOfBoth(msgspec.Struct, frozen=True):
 
 
 class NodeComparison(msgspec.Struct, frozen=True):
-    """Result of comparing two nodes for one pod. If `refused` is set, a rule rejects the other node and `scores` is
-    empty.
+    """Result of comparing two nodes for one pod.
+
+    If `refused` is set, a rule rejects the other node and `scores` is empty.
     """
 
     refused: NodeReason | None = None

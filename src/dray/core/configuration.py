@@ -85,9 +85,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All profiles by scheduler name, warnings about ignored fields, and the settings for leader election and
-    connection.
-    """
+    """Profiles by scheduler name, warnings about ignored fields, and settings for leader election and connection."""
 
     profiles: Mapping[str, SchedulerProfile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: SchedulerProfile()})
     warnings: tuple[str, ...] = ()
@@ -197,8 +195,9 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
 
 
 def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
-    """Read the arguments of DefaultPreemption. Returns the percentage of nodes to compare and the minimum number of
-    nodes.
+    """Read the arguments of DefaultPreemption.
+
+    Returns the percentage of nodes to compare and the minimum number of nodes.
     """
     found = []
     for name, default, most in (
@@ -244,9 +243,7 @@ def _is_per_node(args: dict[str, Any], path: str) -> bool:
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
-    """Apply the enabled and disabled plugins of one extension point to `weights` and `disabled`, which are modified
-    in place.
-    """
+    """Apply the enabled and disabled plugins of one extension point to `weights` and `disabled`, in place."""
     for i, plugin in enumerate(_list(chosen.get("disabled"), f"{where}.disabled")):
         name = _map(plugin, f"{where}.disabled[{i}]").get("name", "")
         names = PLUGINS if name == "*" else {name}

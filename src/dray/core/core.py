@@ -1,5 +1,6 @@
-"""`SchedulerCore`: the scheduler as a state machine. Input is changes of cluster objects; output is decisions about
-pods.
+"""`SchedulerCore`: the scheduler as a state machine.
+
+Input is changes of cluster objects; output is decisions about pods.
 
 The core does no I/O and never waits. Its driver sets `now`, applies changes, takes the next pod, asks for a decision
 and reports the result:
@@ -257,8 +258,9 @@ class SchedulerCore:
         self._recheck(self.objects.consumers(claim.metadata.namespace, claim.metadata.name))
 
     def _recheck(self, pods: Iterable[Pod]) -> None:
-        """Update these pods in the queue, because a claim or PodGroup of theirs changed, and wake those refused for
-        devices.
+        """Update these pods in the queue, because a claim or PodGroup of theirs changed.
+
+        Wakes those refused for devices.
         """
         for pod in pods:
             waiting = self.queue.get(pod.metadata.uid)
@@ -268,8 +270,9 @@ class SchedulerCore:
                     self.queue.activate_one(pod.metadata.uid)
 
     def wake(self, effect: Effect) -> None:
-        """Wake the pods that a change may help. Pods that changed devices may help are woken later by
-        `wake_for_devices`.
+        """Wake the pods that a change may help.
+
+        Pods that changed devices may help are woken later by `wake_for_devices`.
         """
         if effect.rules:
             self.queue.activate_refused(None if effect is ANYTHING else effect.rules)
@@ -312,8 +315,8 @@ class SchedulerCore:
             self._pod_waits(waiting.pod, waiting.pod)
 
     def unreported(self) -> list[tuple[Pod, Unschedulable]]:
-        """Return gated pods whose claim, PodGroup or fellow group members have been missing for longer than usual,
-        with the reason.
+        """Return gated pods whose claim, PodGroup or fellow members have been missing for longer than usual, with the
+        reason.
 
         Each pod is returned only once. Pods with scheduling gates are skipped.
         """
@@ -357,8 +360,9 @@ class SchedulerCore:
     def begin(
         self, waiting: Waiting, *, among: int | None = None, preferred: str = "", is_terse: bool = False
     ) -> Attempt:
-        """Begin an attempt to place a pod, or continue the unfinished one, and look up the pod's claims. Returns the
-        attempt.
+        """Begin an attempt to place a pod, or continue the unfinished one, and look up the pod's claims.
+
+        Returns the attempt.
         """
         profile = self.profile_of(waiting.pod)
         assert profile is not None  # otherwise the pod would not be in the queue
@@ -383,8 +387,9 @@ class SchedulerCore:
         return self.prepare(Attempt(Candidate(pod), PodClaims(pod), profile, is_terse=True))
 
     def prepare(self, attempt: Attempt) -> Attempt:
-        """Look up the claims of an attempt's pod. Returns the attempt with `claims`, or with `problem` if a claim is
-        unusable.
+        """Look up the claims of an attempt's pod.
+
+        Returns the attempt with `claims`, or with `problem` if a claim is unusable.
         """
         claims = self.state.devices.claims_of(attempt.pod)
         if isinstance(claims, PodClaims):
@@ -394,8 +399,9 @@ class SchedulerCore:
         return attempt
 
     def decide(self, attempt: Attempt) -> PlacementDecision:
-        """Decide about the pod of an attempt. Returns a node with devices, a refusal (perhaps with a preemption
-        plan), or Unfinished.
+        """Decide about the pod of an attempt.
+
+        Returns a node with devices, a refusal (perhaps with a preemption plan), or Unfinished.
         """
         if not self.state.nominations:  # usually there are none to lift, and a context costs more than this check
             return self._decide_or_preempt(attempt)
@@ -444,8 +450,9 @@ class SchedulerCore:
         self.end(waiting)
 
     def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:
-        """Put a refused pod back in the queue until a change may help, or, with `pause`, until that many seconds have
-        passed.
+        """Put a refused pod back in the queue until a change may help.
+
+        With `pause`, the pod is retried after that many seconds instead.
         """
         assert waiting.attempt is not None
         if pause:
@@ -460,9 +467,7 @@ class SchedulerCore:
                 self.wake(ROOM_AND_DEVICES)
 
     def await_bindings(self, waiting: Waiting) -> None:
-        """Retry a pod that found no victims once the bindings of less important pods have ended, which may then be
-        victims.
-        """
+        """Retry a pod that found no victims once less important pods are bound, which may then be victims."""
         priority, progress = priority_of(waiting.pod), self._progress
         others = {uid for uid, other in progress.promised.items() if other < priority}
         if others:
@@ -480,7 +485,7 @@ class SchedulerCore:
                 self.queue.activate_one(key)
 
     def preempt(self, waiting: Waiting, plan: PreemptionPlan) -> list[Pod]:
-        """Carry out a preemption plan: nominate the pod for the node, and hold the pod until `preempted` if there are
+        """Carry out a preemption plan: nominate the pod for the node, and hold it until `preempted` if there are
         victims.
 
         Returns the pods of lower priority that lose their nominations for the same node.
@@ -501,6 +506,7 @@ class SchedulerCore:
 
     def preempted(self, uid: str, spared: Iterable[Pod] = ()) -> None:
         """Record that the victims of a pod were evicted, except for the `spared` pods, whose eviction failed.
+
         Releases the pod.
         """
         left = frozenset(pod.metadata.uid for pod in spared)
@@ -544,8 +550,7 @@ class SchedulerCore:
         self._progress.has_device_news |= any(is_freed)
 
     def undo(self, waiting: Waiting, promise: Promise, *, is_bound: bool = False) -> None:
-        """Undo a placement that could not be written: withdraw the promised devices and retry the pod after a
-        backoff.
+        """Undo a placement that could not be written: withdraw the promised devices and retry the pod later.
 
         `is_bound` means that another scheduler has given the pod a node.
         """

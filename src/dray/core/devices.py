@@ -74,9 +74,7 @@ class Devices:
     # -- before an attempt
 
     def missing_for(self, pod: Pod) -> ClaimProblem | None:
-        """Return why a pod may not be tried yet, because a claim or PodGroup does not exist, or None if nothing is
-        missing.
-        """
+        """Return the missing claim or PodGroup for which a pod may not be tried yet, or None if nothing is missing."""
         if not pod.spec.resourceClaims or not self._is_enabled:
             return None
         return missing_for(pod, self._group_of(pod), self._find(pod), self._known)
@@ -222,8 +220,7 @@ class Devices:
         return self.claim_changed(known, gone=False)
 
     def claim_made(self, extended: ResourceClaim, made: ResourceClaim) -> bool:
-        """Move a promise from an in-memory extended resource claim to the created claim, and record that the claim
-        was written.
+        """Move a promise from an in-memory extended resource claim to the created and written claim.
 
         Returns whether devices became free.
         """

@@ -143,8 +143,9 @@ class GangPlacement:
         self._attempt_for = attempt_for
 
     def decide(self, gang: GangAttempt) -> GangDecision:
-        """Continue an attempt until a decision is reached or the turn ends. Returns a promise, a refusal, or
-        Unfinished.
+        """Continue an attempt until a decision is reached or the turn ends.
+
+        Returns a promise, a refusal, or Unfinished.
         """
         if gang.problem is not None:
             return GangRefused(self._why(gang.problem), frozenset())
@@ -273,8 +274,9 @@ class GangPlacement:
         gang.steps = gang.search.run()
 
     def _keep(self, gang: GangAttempt, found: Found) -> bool:
-        """Turn a found placement into promises and place further members if possible. Returns False if a promise
-        fails.
+        """Turn a found placement into promises and place further members if possible.
+
+        Returns False if a promise fails.
         """
         waiting_of = {waiting.key: waiting for waiting in gang.members}
         placed: list[PlacedMember] = []

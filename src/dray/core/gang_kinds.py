@@ -17,8 +17,9 @@ NodeLoad = tuple[int, ...]  # number of pods of each kind on a node
 
 @dataclass(slots=True)
 class GangPodKind:
-    """Pods of a gang with equal requirements. `shared` holds the uids of their pending claims that other pods also
-    use.
+    """Pods of a gang with equal requirements.
+
+    `shared` holds the uids of their pending claims that other pods also use.
     """
 
     shared: frozenset[str]
@@ -36,8 +37,9 @@ def pods_of(kinds: Sequence[GangPodKind], load: NodeLoad, left: NodeLoad) -> lis
 
 
 def shared_claims(attempts: Sequence[Attempt]) -> Mapping[str, ResourceClaim]:
-    """Return the pending claims by uid that several of the pods use or that come from the PodGroup, the group's
-    claims first.
+    """Return by uid the pending claims that several of the pods use or that come from the PodGroup.
+
+    Claims of the PodGroup come first.
     """
     users: dict[str, int] = {}
     claims: dict[str, ResourceClaim] = {}

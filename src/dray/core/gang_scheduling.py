@@ -73,8 +73,9 @@ class GangScheduling:
         return True
 
     def begin(self, waiting: Waiting, among: int | None = None) -> GangAttempt | None:
-        """Begin or continue the joint attempt for the gang of a pod. Returns None for a pod that is placed on its
-        own.
+        """Begin or continue the joint attempt for the gang of a pod.
+
+        Returns None for a pod that is placed on its own.
         """
         if self._current is not None and self._current.leader is waiting:
             return self._current
@@ -152,8 +153,9 @@ class GangScheduling:
                 self._core.wake(ROOM_AND_DEVICES)
 
     def preempt(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> list[Pod]:
-        """Carry out a preemption plan: nominate the gang's pods, and do not try the gang until `preempted` if there
-        are victims.
+        """Carry out a preemption plan: nominate the gang's pods.
+
+        With victims, the gang is not tried until `preempted`.
 
         Returns the pods of lower priority that lose their nominations for the same nodes.
         """
@@ -181,8 +183,9 @@ class GangScheduling:
         return others
 
     def preempted(self, gang: GangAttempt, spared: Iterable[Pod] = ()) -> None:
-        """Record that the victims of a gang were evicted, except for the `spared` pods, whose eviction failed. Wakes
-        the gang.
+        """Record that the victims of a gang were evicted, except for the `spared` pods, whose eviction failed.
+
+        Wakes the gang.
         """
         self._preempting.discard(gang.key)
         left = frozenset(pod.metadata.uid for pod in spared)

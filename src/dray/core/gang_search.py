@@ -99,9 +99,7 @@ class GangSearch:
     def _share(
         self, left: Sequence[ResourceClaim], kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]
     ) -> GangSearchSteps:
-        """Allocate the next shared claim in every way and continue; finally, try without the pods that need the
-        claim.
-        """
+        """Allocate the next shared claim in every way and continue; finally, try without the pods that need it."""
         if not left:
             return (yield from _Distribution(self, kinds, given).run())
         claim, rest = left[0], left[1:]
@@ -189,8 +187,9 @@ class _Distribution:
         return tuple(cap)
 
     def _sort_kinds(self) -> None:
-        """Sort the kinds so that those with the least spare room come first. Clears cached results, which use the old
-        order.
+        """Sort the kinds so that those with the least spare room come first.
+
+        Clears cached results, which use the old order.
         """
         room = [sum(cap[at] for cap in self._caps) - wanted for at, wanted in enumerate(self._wanted)]
         order = sorted(range(len(room)), key=room.__getitem__)
@@ -294,8 +293,9 @@ class _Distribution:
     def _fit_now(
         self, info: NodeInfo, name: Hashable, load: NodeLoad, left: NodeLoad, blocked: frozenset[DeviceId]
     ) -> Grants | None:
-        """Return the allocations of a load's claims on a node, or None if the load does not fit there. Caches
-        failures.
+        """Return the allocations of a load's claims on a node, or None if the load does not fit there.
+
+        Caches failures.
         """
         key = name, load, blocked
         if key in self._unfit:
@@ -319,8 +319,9 @@ def _is_within(load: NodeLoad, other: NodeLoad) -> bool:
 
 
 def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
-    """Return a key that is equal for nodes which fit the same loads of pods without rules about labels or names of
-    nodes.
+    """Return a key that is equal for nodes that fit the same loads of pods.
+
+    Only for pods without rules about labels or names of nodes.
     """
     node, devices = info.node, state.index.equivalence_key(info.name)
     if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:

@@ -34,9 +34,7 @@ class Gangs:
         self.record: RecordInverse | None = None  # receives the inverse of each change during a trial
 
     def key_of(self, pod: Pod) -> GroupKey | None:
-        """Return namespace and name of the PodGroup that a pod names; None if the pod names no group or groups are
-        disabled.
-        """
+        """Return namespace and name of the PodGroup that a pod names; None if it names none or groups are disabled."""
         spec = pod.spec
         if not self._is_enabled or (spec.schedulingGroup is None and spec.workloadRef is None):  # as most
             return None
@@ -74,9 +72,7 @@ class Gangs:
             del self._ready[key]
 
     def waits(self, pod: Pod) -> GroupProblem | None:
-        """Return why a pod may not be tried yet, or None: its PodGroup does not exist, or has fewer pods than
-        minCount.
-        """
+        """Return why a pod may not be tried yet: its PodGroup is missing or has fewer pods than minCount; or None."""
         key = self.key_of(pod)
         if key is None:
             return None
@@ -94,9 +90,7 @@ class Gangs:
         return group.spec.schedulingPolicy.gang is not None
 
     def joint_group(self, pod: Pod) -> PodGroup | None:
-        """Return the PodGroup whose pods must be placed together with this pod, or None if the pod is placed on its
-        own.
-        """
+        """Return the PodGroup whose pods must be placed together with this pod; None for a pod placed on its own."""
         group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
         return group if group is not None and (self.is_gang(group) or self.topology_keys(group)) else None
 
@@ -121,8 +115,9 @@ class Gangs:
         return self.mismatch(group, self.members(group)) if group is not None else None
 
     def differs(self, pod: Pod) -> GroupProblem | None:
-        """Return the first value of a pod that conflicts with its PodGroup, or None. For groups whose pods are placed
-        one by one.
+        """Return the first value of a pod that conflicts with its PodGroup, or None.
+
+        For groups whose pods are placed one by one.
         """
         group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
         return self.mismatch(group, (pod,)) if group is not None else None

@@ -182,8 +182,9 @@ class GroupPreemption:
     def _give_back(
         self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, leaving: list[Pod], trial: StateTrial
     ) -> list[Victim] | None:
-        """Restore the victims with whom the gang still fits. Returns the others, or None to continue in another
-        trial.
+        """Restore the victims with whom the gang still fits.
+
+        Returns the others, or None to continue in another trial.
 
         If the gang does not fit even without any victims, `search.placed` stays empty.
         """

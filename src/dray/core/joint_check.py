@@ -66,8 +66,9 @@ class JointChecks:
         self.is_proven = True
 
     def fits(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
-        """Continue a check. Returns whether enough pods of the gang fit; if they do, the pods are placed in the
-        trial.
+        """Continue a check.
+
+        Returns whether enough pods of the gang fit; if they do, the pods are placed in the trial.
 
         Raises PartIsOver if the budget of this part is used up before the check ends.
         """
@@ -81,8 +82,9 @@ class JointChecks:
     # -- place pods one by one
 
     def _place_rest(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
-        """Place the remaining pods one by one. Returns whether enough pods of the gang are placed; if not, undoes all
-        placements.
+        """Place the remaining pods one by one.
+
+        Returns whether enough pods of the gang are placed; if not, undoes all placements.
         """
         while check.todo and len(check.placed) + len(check.todo) >= self._gang.needed:
             part.spend(DECISION)

@@ -56,9 +56,7 @@ class DeviceLedger:
         return self._settle(before, self._held(uid))
 
     def kept(self, uid: str, version: int) -> None:
-        """Record that a promised claim was written with this resource version, while the event for the write is
-        outstanding.
-        """
+        """Record that a promised claim was written with this resource version, before the write's event has arrived."""
         self._note(uid)
         self._kept[uid] = version
 

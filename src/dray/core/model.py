@@ -70,9 +70,7 @@ class ClusterModel(SchedulerCore):
 
 
 class _ModelObjects(StoredObjects):
-    """Stored objects of a model, which reports every claim as in use, so the model never deallocates a claim for
-    another pod.
-    """
+    """Stored objects of a model. Every claim counts as in use, so that no claim is deallocated for another pod."""
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
         return True

@@ -121,8 +121,9 @@ class Nominations:
         return late
 
     def told(self, old: Pod | None, new: Pod) -> bool:
-        """Update nominations from the status of a pod without a node. Returns whether an existing nomination was
-        replaced or ended.
+        """Update nominations from the status of a pod without a node.
+
+        Returns whether an existing nomination was replaced or ended.
         """
         uid, name = new.metadata.uid, new.status.nominatedNodeName
         known = self._known.get(uid)

@@ -70,8 +70,9 @@ class StoredObjects(ClaimUsers):
         }
 
     def put(self, new: Wire) -> Any:
-        """Add an object, or replace the object of the same type, namespace and name. Returns the replaced object, or
-        None.
+        """Add an object, or replace the object of the same type, namespace and name.
+
+        Returns the replaced object, or None.
         """
         meta = cast(Any, new).metadata
         kept = self._objects.setdefault(type(new), {})
@@ -83,8 +84,9 @@ class StoredObjects(ClaimUsers):
         return old
 
     def drop(self, obj: Wire) -> Any:
-        """Delete the object of this type, namespace and name. Returns the deleted object. Raises KeyError if there is
-        none.
+        """Delete the object of this type, namespace and name. Returns the deleted object.
+
+        Raises KeyError if there is none.
         """
         meta = cast(Any, obj).metadata
         old = self._objects[type(obj)].pop((meta.namespace, meta.name))

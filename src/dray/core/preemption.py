@@ -194,8 +194,9 @@ class Preemption:
         return VictimSearch([*reversed(order)], wanted)
 
     def _find(self, attempt: Attempt, search: VictimSearch) -> PreemptionPlan | None:
-        """Examine nodes until enough plans are found. Returns the best plan, or None. Raises PartIsOver when the turn
-        ends.
+        """Examine nodes until enough plans are found. Returns the best plan, or None.
+
+        Raises PartIsOver when the turn ends.
         """
         turn = self._turn()
         search.parts += 1
@@ -232,8 +233,9 @@ class Preemption:
         return total is not None and sum(work.steps for work in search.works) > total
 
     def _best(self, attempt: Attempt, search: VictimSearch, turn: Turn | None) -> PreemptionPlan | None:
-        """Return the plan that disturbs least, or None. If the search took several parts, checks the chosen node
-        again.
+        """Return the plan that disturbs least, or None.
+
+        If the search took several parts, checks the chosen node again.
         """
         looked_again: set[int] = set()
         while search.plans:
@@ -344,8 +346,9 @@ class Preemption:
         return answer
 
     def _count_neighbours(self, attempt: Attempt) -> None:
-        """Count the pods that the pod's rules refer to, so that checks need not compare them all. Raises PartIsOver
-        if unfinished.
+        """Count the pods that the pod's rules refer to, so that checks need not compare them all.
+
+        Raises PartIsOver if unfinished.
         """
         census = self._state.placement.census_for(attempt, COUNTED)
         attempt.census = census

@@ -238,8 +238,9 @@ class SchedulingQueue:
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def take(self, waiting: Waiting) -> bool:
-        """Take a pod out of the queue along with another pod of its gang. Returns False if the pod is gated or being
-        tried.
+        """Take a pod out of the queue along with another pod of its gang.
+
+        Returns False if the pod is gated or being tried.
         """
         if waiting.place in (QueuePlace.GATED, QueuePlace.TRYING):
             return False
@@ -333,8 +334,9 @@ class SchedulingQueue:
             self._enter(refused, QueuePlace.ACTIVE)
 
     def _longest_refused(self) -> Waiting | None:
-        """Return the unschedulable pod with the earliest refusal, or None. Compares only the first pod of each plugin
-        group.
+        """Return the unschedulable pod with the earliest refusal, or None.
+
+        Compares only the first pod of each plugin group.
         """
         longest = None
         for group in self._refused.values():

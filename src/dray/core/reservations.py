@@ -15,8 +15,9 @@ from dray.core.attempt import Promise
 def reservation(
     promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
 ) -> tuple[ResourceClaimStatus, bool]:
-    """Compute the claim status to write for a promise. Returns the status and whether a reservation for the pod was
-    added.
+    """Compute the claim status to write for a promise.
+
+    Returns the status and whether a reservation for the pod was added.
     """
     pod, group = promise.claims.pod, promise.claims.through(use)
     allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None

@@ -81,9 +81,7 @@ class FewTaints:
 
 
 class Spreading:
-    """Spread the pods of one workload: prefer nodes with few pods of the same owner, or follow soft spread
-    constraints.
-    """
+    """Spread the pods of one workload: prefer nodes with few pods of the same owner, or follow soft constraints."""
 
     name = "PodTopologySpread"
 
@@ -135,15 +133,14 @@ class BetterAlternatives:
 
 
 class DevicePacking:
-    """Prefer nodes, PCIe roots and physical devices that are already partly used, so that others stay completely
-    free.
-    """
+    """Prefer nodes, PCIe roots and physical devices that are already partly used, so that others stay free."""
 
     name = "DevicePacking"
 
     def __init__(self, cost: Callable[[NodeInfo], float | None]) -> None:
-        """`cost` returns the cost of what the pod's devices would start to use on a node; None if unknown or no
-        devices are needed.
+        """`cost` returns the cost of what the pod's devices would start to use on a node.
+
+        It returns None if the cost is unknown or no devices are needed.
         """
         self._cost = cost
 
@@ -166,8 +163,9 @@ def weighted(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, f
 
 
 def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]], preferred: str = "") -> NodeInfo:
-    """Return the node with the highest weighted sum. Among equal nodes, the `preferred` node by name wins, or else
-    the first.
+    """Return the node with the highest weighted sum.
+
+    Among equal nodes, the `preferred` node by name wins, or else the first.
     """
     said = [(scores, weight) for rule, weight in rules if weight and (scores := rule.scores(candidate, nodes))]
     totals: Scores = said[0][0] if said else []

@@ -118,9 +118,7 @@ class ClusterState:
 
     @property
     def stamp(self) -> Hashable:
-        """Value that differs after every change that may affect a decision, including changes of trials that were
-        undone.
-        """
+        """Value that differs after every change that may affect a decision, including changes of undone trials."""
         table = self.table
         return table.object_changes.end, table.usage_changes.end, self.devices.ledger.changes, self._changed
 
@@ -173,8 +171,9 @@ class ClusterState:
                 self.ending[key] = None
 
     def expire_nominations(self) -> list[Nomination]:
-        """End and return the nominations whose deadline has passed, and drop claims from `ending` that hold their
-        devices.
+        """End and return the nominations whose deadline has passed.
+
+        Drops claims that hold their devices from `ending`.
         """
         late = self.nominations.expire()
         devices = {device for one in late for device in one.taken.touched}

@@ -50,8 +50,9 @@ class StateTrial:
         self._journal.rewind(mark)
 
     def keep(self) -> None:
-        """Keep the placements as promises when the trial ends. Pods that were taken off return to their nodes
-        nevertheless.
+        """Keep the placements as promises when the trial ends.
+
+        Pods that were taken off return to their nodes nevertheless.
 
         Only a deletion ends a pod. Until then, its devices have two holders and become free when both have released
         them.
@@ -59,8 +60,9 @@ class StateTrial:
         self.is_kept = True
 
     def take_off(self, pod: Pod) -> None:
-        """Assume that a pod has ended. Its claims lose the pod's reservation, and their devices if no reservation
-        remains.
+        """Assume that a pod has ended.
+
+        Its claims lose the pod's reservation, and their devices if no reservation remains.
 
         A reservation for a PodGroup is removed when none of the group's pods has a node. Raises ValueError if the pod
         has no node.
@@ -146,9 +148,7 @@ class StateTrial:
             self._devices.ledger.forget(promise.extended_resource_claim.metadata.uid)
 
     def kept(self) -> list[tuple[Pod, Promise, PodDemand]]:
-        """Return the placements to keep after the trial, each with the pod's demand on its node; empty unless `keep`
-        was called.
-        """
+        """Return the placements to keep after the trial, each with the pod's demand; empty unless `keep` was called."""
         return [*self._placed.values()] if self.is_kept else []
 
     def _claims_of(self, pod: Pod) -> list[NamespacedName]:
@@ -185,9 +185,7 @@ class StateTrial:
         return user.uid not in self._off
 
     def _is_used(self, key: NamespacedName) -> bool:
-        """Whether a pod counted on a node uses the claim without being listed yet, because its binding is in
-        progress.
-        """
+        """Whether a pod counted on a node uses the claim without being listed yet, because it is being bound."""
         placed = (self._table.placed_pod(pod.metadata.uid) for pod in self._objects.consumers(*key))
         return any(one is not None and not one.is_nominated for one in placed)
 

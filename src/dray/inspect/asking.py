@@ -57,9 +57,7 @@ class Ask:
 
 
 def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
-    """Return all requests and alternatives of a claim, by the names that the allocator uses, such as
-    `request/alternative`.
-    """
+    """Return all requests and alternatives of a claim by allocator name, such as `request/alternative`."""
     classes, template = snapshot.classes, snapshot.template_of(claim)
     found: dict[str, Ask] = {}
     for request in claim.spec.devices.requests or ():

@@ -34,8 +34,9 @@ def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator
 
 
 def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
-    """Yield findings for all requests and constraints of a claim. `root` is the path of the devices field in the
-    document.
+    """Yield findings for all requests and constraints of a claim.
+
+    `root` is the path of the devices field in the document.
     """
     hardware = Hardware(known.pools)
     requests = claim.spec.devices.requests or ()

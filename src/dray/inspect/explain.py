@@ -68,8 +68,9 @@ def explain_claim(
     name: str,
     allowance: Allowance | None = None,
 ) -> WaitExplanation:
-    """Explain why a claim is not allocated, or which devices and users it has. Raises NotThere if the claim does not
-    exist.
+    """Explain why a claim is not allocated, or which devices and users it has.
+
+    Raises NotThere if the claim does not exist.
     """
     claim = _existing(snapshot, ResourceClaim, name, namespace)
     allowance = allowance or Allowance()
@@ -102,8 +103,9 @@ def explain_group(snapshot: Snapshot, namespace: str, name: str, allowance: Allo
 
 
 def explain_request(snapshot: Snapshot, name: str) -> WaitExplanation:
-    """Explain why a ResourcePoolStatusRequest has no answer, or report its answer. Raises NotThere if it does not
-    exist.
+    """Explain why a ResourcePoolStatusRequest has no answer, or report its answer.
+
+    Raises NotThere if it does not exist.
     """
     if ResourcePoolStatusRequest in snapshot.unserved:
         raise NotThere(say(CausePhrase.GATE_HIDES, kind="ResourcePoolStatusRequest", gate="DRAResourcePoolStatus"))

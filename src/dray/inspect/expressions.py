@@ -56,9 +56,7 @@ BoundPaths = Mapping[str, AttributePath]
 
 
 def accesses(expression: str) -> list[AttributeAccess]:
-    """Return the distinct attributes and capacities that an expression uses; empty if the expression cannot be
-    parsed.
-    """
+    """Return the distinct attributes and capacities that an expression uses; empty if it cannot be parsed."""
     try:
         tree = parse(expression)
     except Problems:
@@ -71,8 +69,9 @@ def accesses(expression: str) -> list[AttributeAccess]:
 
 
 def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) -> Iterator[AttributeAccess]:
-    """Yield each use of an attribute below a node. `guards` are paths known to exist, `bound` the `cel.bind`
-    variables.
+    """Yield each use of an attribute below a node.
+
+    `guards` are paths known to exist, `bound` the `cel.bind` variables.
     """
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
@@ -151,9 +150,7 @@ class ExpressionPart(NamedTuple):
 
 
 def parts_of(expression: str) -> list[ExpressionPart]:
-    """Return the operands of top-level `&&`, including nested ones like `(a && b) && c`; the whole expression without
-    `&&`.
-    """
+    """Return the operands of top-level `&&`, including nested ones like `(a && b) && c`; else the whole expression."""
     tokens, problems = tokenize(expression)
     whole = [_part(expression, 0, len(expression))]
     parts: list[ExpressionPart] = []

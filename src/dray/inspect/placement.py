@@ -37,8 +37,7 @@ _NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOU
 
 
 class Allowance:
-    """Steps that an explanation may take: a budget for verdicts of nodes, and a meter for the analysis of the
-    cluster.
+    """Steps that an explanation may take: a budget for verdicts of nodes, and a meter for analysing the cluster.
 
     Counting steps instead of time makes explanations of the same cluster equal on every machine.
     """
@@ -86,9 +85,7 @@ def gang_refusal(snapshot: Snapshot, pod: Pod, group: PodGroup, *, is_hasty: boo
 
 
 def model_of(snapshot: Snapshot, group: PodGroup | None, more: tuple[type[Any], ...] = ()) -> ClusterModel:
-    """Return a scheduler core filled with the snapshot's objects, for decisions about a pod of this PodGroup or of
-    none.
-    """
+    """Return a scheduler core with the snapshot's objects, for decisions about a pod of this PodGroup or of none."""
     has_policy = group is not None and group.spec.preemptionPolicy is not None
     gates = FeatureGates({**ALL_GATES.chosen, "PodGroupPreemptionPolicy": has_policy})
     model = ClusterModel(gates, Configuration().profiles)
@@ -111,8 +108,9 @@ def judge_devices(
 
 
 def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
-    """Return the rules for the state of the cluster without the pod. Rules for pods without a node are cached in the
-    snapshot.
+    """Return the rules for the state of the cluster without the pod.
+
+    Rules for pods without a node are cached in the snapshot.
     """
     if holds_devices(pod):
         return _made(snapshot, pod.metadata.uid)

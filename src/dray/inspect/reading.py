@@ -46,8 +46,9 @@ class _Listed(NamedTuple):
 
 
 async def _list(client: Client, type_: type[Any], where: str, home: str) -> _Listed:
-    """List all objects, or only those of the home namespace if the user may not list all. Returns the error type on
-    failure.
+    """List all objects, or only those of the home namespace if the user may not list all.
+
+    Returns the error type on failure.
     """
     try:
         return _Listed((await client.list(type_, where)).items)

@@ -63,8 +63,9 @@ class Amounts:
         self._devices = {one.id: one.device for one in hardware.devices}
 
     def holders(self, lacking: Iterable[LackingAmount]) -> dict[str, tuple[HeldAmount, ...]]:
-        """Return for each claim, by namespace/name, what it holds of the lacking amounts. Claims that hold nothing
-        are omitted.
+        """Return for each claim, by namespace/name, what it holds of the lacking amounts.
+
+        Claims that hold nothing are omitted.
         """
         wanted = sorted({(one.place, one.counter_set, one.name) for one in lacking if one.limit is AmountLimit.LEFT})
         found = {}
@@ -184,9 +185,7 @@ class ClaimShortage:
                 return WrongInput(first, _name(first.claim))
 
     def _invalid_pools(self, verdicts: Sequence[NodeVerdict]) -> Cause:
-        """Return the cause for an invalid pool with suitable devices; if there is none, the cause without invalid
-        pools.
-        """
+        """Return the cause for an invalid pool with suitable devices, or else the cause without invalid pools."""
         invalid = {name for name, problem in self.hardware.problems.items() if problem.state is PoolState.INVALID}
         asks = [DeviceCensus(ask, self.hardware, self._taken) for ask in self._asks()]
         suspects = [name for census in asks for name in census.locked_away() if name in invalid]
@@ -438,9 +437,7 @@ def _no_combination(closest: Reasons) -> Cause:
 
 
 def _together(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """Return the names of requests, and a claim that could be moved to another pod (empty if there is only one
-    claim).
-    """
+    """Return the names of requests, and a claim that could be moved to another pod (empty for a single claim)."""
     several = len({claim for claim, _ in requests}) > 1
     names = tuple(request_of(_name(claim), request) for claim, request in requests)
     return names, _name(requests[-1][0]) if several else ""

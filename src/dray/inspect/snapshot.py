@@ -88,9 +88,7 @@ class Snapshot:
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     def template_of(self, claim: ResourceClaim) -> str:
-        """Return the name of the template from which a claim was generated; empty if it was not, or if its owner is
-        unknown.
-        """
+        """Return the name of the template from which a claim was generated; empty if there is none or it is unknown."""
         annotations, namespace = claim.metadata.annotations, claim.metadata.namespace
         for type_, key in ((Pod, podclaims.POD_CLAIM_ANNOTATION), (PodGroup, podclaims.GROUP_CLAIM_ANNOTATION)):
             owner = next((one.name for one in claim.metadata.ownerReferences if one.kind == type_.__name__), "")
@@ -147,9 +145,7 @@ class Snapshot:
         return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
 
     def hides(self, type_: type[Any], namespace: str = "") -> bool:
-        """Whether an object of this type and namespace may exist although it is not here, because the user may not
-        list it.
-        """
+        """Whether an object of this type and namespace may exist although the user may not list it."""
         return type_ in self.unreadable or (type_ in self.partial and namespace != self.home)
 
     @property
@@ -158,8 +154,9 @@ class Snapshot:
         return bool((self.partial | self.unreadable) & _DECIDING)
 
     def blind_spots(self, *, every: bool = False) -> list[str]:
-        """Return the plural names of resources that could not be read. Without `every`, omits those irrelevant to
-        scheduling.
+        """Return the plural names of resources that could not be read.
+
+        Without `every`, omits those irrelevant to scheduling.
         """
         indifferent = frozenset() if every else frozenset((*WORKLOADS, *DISRUPTION))
         found = [BY_TYPE[type_].plural for type_ in self.unreadable - indifferent]

@@ -46,9 +46,7 @@ class WorkloadCase:
         self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
     def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
-        """Return the first cause for which the workload does not run, or that it does, and suggestions that would
-        help.
-        """
+        """Return the first cause for which the workload does not run, or that it does. Also returns suggestions."""
         settled = self._settled()
         if settled is not None:
             return settled, ()
@@ -108,8 +106,9 @@ class WorkloadCase:
         return max(told, key=lambda event: event.lastTimestamp or "", default=None)
 
     def _event_of(self, maker: Object) -> Event | None:
-        """Return the latest rejection event of an owner of pods, unless it has created pods since or has enough; or
-        None.
+        """Return the latest event about a rejected pod of an owner, or None.
+
+        Returns None if the owner has created pods since, or has enough.
         """
         uid = maker.metadata.uid
         found = [e for e in self._snapshot.all(Event) if e.reason == _REFUSED and e.involvedObject.uid == uid]

@@ -32,8 +32,9 @@ class ClaimsAnswer(msgspec.Struct, frozen=True):
 def allocations(
     manifests: Snapshot, node: Node, gates: FeatureGates | None = None, steps: int | None = None
 ) -> Iterator[ClaimsAnswer]:
-    """Allocate the claims of each pod, one pod after the other; without pods, all claims together. Yields an answer
-    for each.
+    """Allocate the claims of each pod, one pod after the other; without pods, all claims together.
+
+    Yields an answer for each.
 
     Each allocation may take `steps` steps. Claims that are already allocated are skipped. Raises UnclearManifests.
     """
@@ -83,8 +84,9 @@ def _asked(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
 
 
 def _claims_of(pod: Pod, manifests: Snapshot) -> Iterable[ResourceClaim]:
-    """Yield the claims of a pod, generating those from templates. Raises UnclearManifests if a claim or template is
-    missing.
+    """Yield the claims of a pod, generating those from templates.
+
+    Raises UnclearManifests if a claim or template is missing.
     """
     namespace = pod.metadata.namespace
     for entry in pod.spec.resourceClaims:

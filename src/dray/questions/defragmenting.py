@@ -52,8 +52,9 @@ def defragment(
     most: int = MOST_MOVES,
     tries: int = _TRIES,
 ) -> Defragmentation:
-    """Find the smallest set of moves after which the pods of a manifest fit. Raises ChangeError for an invalid
-    `supposed` change.
+    """Find the smallest set of moves after which the pods of a manifest fit.
+
+    Raises ChangeError for an invalid `supposed` change.
     """
     with cluster.fork() as trial:
         for change in supposed:

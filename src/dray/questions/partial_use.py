@@ -35,8 +35,9 @@ class CounterRow(msgspec.Struct, frozen=True):
 
 
 class PartialUse(msgspec.Struct, frozen=True):
-    """Partial use of a device. `left` is the unused amount of each capacity, `fits` the most that one more claim can
-    get.
+    """Partial use of a device.
+
+    `left` is the unused amount of each capacity, `fits` the most that one more claim can get.
 
     `fits` is empty if any capacity is used up. Exhausted counters may prevent use even if `fits` is not empty.
     """

@@ -97,8 +97,9 @@ def _domain(topology: str, nodes: Sequence[str], labels: Mapping[str, Mapping[st
 
 
 def _waits_for(group: PodGroup, alive: Sequence[Pod], state: str) -> str:
-    """Return the scheduler's message about a waiting group or, after its first placement, about a waiting pod; or
-    empty.
+    """Return the scheduler's message about a waiting group or, after its first placement, about a waiting pod.
+
+    Empty if no pod waits.
     """
     if state not in ("waiting", "partly placed"):
         return ""

@@ -95,7 +95,7 @@ class _Judge:
         self.max_cost = self._whole.max_cost if self._whole is not None else 0
 
     def failed(self, view: DeviceView, meter: StepMeter) -> tuple[ExpressionPart, str] | None:
-        """Return the part that excludes a device and its error (empty if the part is false), or None if the device
+        """Return the part that excludes a device and its error (empty if the part is false); None if the device
         matches.
         """
         for selector in self._class:
@@ -108,8 +108,8 @@ class _Judge:
         return None if said is True else self._blame(view, said, meter)
 
     def _blame(self, view: DeviceView, said: bool | str, meter: StepMeter) -> tuple[ExpressionPart, str]:
-        """Return the first part with the same result as the whole expression, since a false part hides errors of
-        other parts.
+        """Return the first part with the same result as the whole expression, since a false part hides others'
+        errors.
         """
         for part, selector in self._parts:
             if selector.error is None and _said(selector, view, meter) == said:

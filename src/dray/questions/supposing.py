@@ -74,8 +74,9 @@ def cluster_of(objects: Snapshot | Iterable[Wire], gates: FeatureGates | None = 
 
 
 def suppose(cluster: Cluster, change: SupposedChange) -> list[Pod]:
-    """Apply an assumed change to the cluster. Returns the pods that must move. Raises ChangeError if the change is
-    invalid.
+    """Apply an assumed change to the cluster. Returns the pods that must move.
+
+    Raises ChangeError if the change is invalid.
     """
     match change:
         case DrainNode(node):
@@ -116,8 +117,9 @@ def what_if(
 
 
 def fits(cluster: Cluster, demand: PodBatch, supposed: Iterable[SupposedChange] = ()) -> bool:
-    """Whether every pod of a manifest would get a node after assumed changes. Raises ChangeError if a change is
-    invalid.
+    """Whether every pod of a manifest would get a node after assumed changes.
+
+    Raises ChangeError if a change is invalid.
     """
     return what_if(cluster, demand, supposed).fits
 

@@ -72,8 +72,9 @@ class Follower:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def begin(self, time: str, source: str, open_: Callable[[Recording], WriteEvents]) -> Recording:
-        """Record the current objects; later changes go to the function returned by `open_`. No change is lost in
-        between.
+        """Record the current objects; later changes go to the function returned by `open_`.
+
+        No change is lost in between.
         """
         objects = self.objects()
         kept = [reduced(one) for one in objects]

@@ -109,8 +109,9 @@ def history_from_bytes(content: bytes) -> History:
 
 
 def _events(header: Recording, content: bytes) -> Iterator[RecordedEvent]:
-    """Yield the events in complete lines; an incomplete last line is ignored. Raises RecordingError if a line was
-    edited.
+    """Yield the events in complete lines; an incomplete last line is ignored.
+
+    Raises RecordingError if a line was edited.
     """
     digest, at = header.digest, 0.0
     for number, line in enumerate(content.split(b"\n")[:-1]):

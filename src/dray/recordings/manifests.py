@@ -48,8 +48,9 @@ def read_recordings(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
 
 
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
-    """Yield the typed objects of a file. Objects of a recording are not checked or defaulted, because its digest was
-    verified.
+    """Yield the typed objects of a file.
+
+    Objects of a recording are not checked or defaulted, because its digest was verified.
     """
     if content.startswith(_RECORDING):
         yield from _recorded(source, content)

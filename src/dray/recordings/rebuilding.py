@@ -11,8 +11,9 @@ from dray.api.wire import Wire
 
 
 def rebuilt(value: Any, change: Callable[[type[Wire], str, Any], Any]) -> Any:
-    """Return a copy of a value, rebuilt from the leaves up. `change` returns the new value of each struct field;
-    UNSET drops it.
+    """Return a copy of a value, rebuilt from the leaves up.
+
+    `change` returns the new value of each struct field; UNSET drops it.
     """
     if isinstance(value, Wire):
         type_ = type(value)

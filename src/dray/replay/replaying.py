@@ -105,8 +105,9 @@ class Replay:
     # -- steps
 
     def _beginning(self) -> Iterator[Any]:
-        """Yield the initial objects. If hardware is replaced, allocations are cleared and pods are set aside to be
-        placed anew.
+        """Yield the initial objects.
+
+        If hardware is replaced, allocations are cleared and pods are set aside to be placed anew.
         """
         pods = []
         for one in self._timeline.objects:
@@ -127,8 +128,9 @@ class Replay:
         return typed_key(one) not in self._replaced and not (self._setup.instead and isinstance(one, _HARDWARE))
 
     def _hear(self, step: TimelineStep) -> None:
-        """Process a step in recorded order. Changes by other components are delayed, since a scheduler learns of them
-        later.
+        """Process a step in recorded order.
+
+        Changes by other components are delayed, since a scheduler learns of them later.
         """
         self._hear_all(step.at)
         if isinstance(step, (End, Free)) or (isinstance(step, (Put, Drop)) and _type_of(step) in _HARDWARE):
@@ -162,8 +164,9 @@ class Replay:
         return all(story.held.issuperset(one.touched) for one in taken)
 
     def _begins_elsewhere(self, uid: str) -> bool:
-        """Search for the scheduler's starting position among many nodes, which is not recorded. Returns whether one
-        was found.
+        """Search for the scheduler's starting position among many nodes, which is not recorded.
+
+        Returns whether one was found.
 
         The recorded scheduler compared 100 nodes, among which the recorded node was the best.
         """
@@ -302,9 +305,7 @@ class Replay:
 
 
 def _frees_for(pod: Pod, step: TimelineStep) -> bool:
-    """Whether a step deallocates a claim that a pod may share, so that the claim may have been reallocated for this
-    pod.
-    """
+    """Whether a step deallocates a claim that a pod may share, so that it may have been reallocated for this pod."""
     is_shared = isinstance(step, Free) and not step.owner and step.namespace == pod.metadata.namespace
     return is_shared and any(not entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)
 

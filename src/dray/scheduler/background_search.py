@@ -78,8 +78,9 @@ class BackgroundSearch:
                     task.add_done_callback(partial(self._end, work))
 
     async def _compute(self, work: Work, waiting: Waiting) -> None:
-        """Compute a work in the worker process and pass it the result. Marks the work as given up if the computation
-        fails.
+        """Compute a work in the worker process and pass it the result.
+
+        Marks the work as given up if the computation fails.
         """
         namespace, compute = waiting.pod.metadata.namespace, self._background.compute
         try:
@@ -105,9 +106,7 @@ class BackgroundSearch:
                 self._under_way[work].cancel()
 
     async def _wait(self, waiting: Waiting, go_on: Callable[[float], None]) -> None:
-        """Wait until some of a pod's work is done, then call `go_on`, or forget the pod if it no longer waits in the
-        queue.
-        """
+        """Wait until some of a pod's work is done, then call `go_on`; forget the pod if it has left the queue."""
         began = time.monotonic()
         news = self._news.get(waiting.key)
         while news is not None and not news.is_set() and self._queue.get(waiting.key) is waiting:

@@ -103,8 +103,9 @@ class Binder:
         self._latest = latest
 
     async def bind(self, promise: Promise) -> list[ResourceClaim]:
-        """Write the pod's claims, wait until its devices are ready, and bind the pod. Returns the claims as written
-        or unchanged.
+        """Write the pod's claims, wait until its devices are ready, and bind the pod.
+
+        Returns the claims as written or unchanged.
 
         On failure, removes the pod's reservations and raises the error again.
         """
@@ -146,9 +147,7 @@ class Binder:
         await self._assign(pod, prepared.promise.node)
 
     async def take_back(self, prepared: BindingPreparation) -> None:
-        """Undo what was written for a pod: reservations (unless the pod has a node), the extended resource claim, and
-        status.
-        """
+        """Undo what was written for a pod: reservations (unless it has a node), extended resource claim, and status."""
         pod = prepared.promise.claims.pod
         if prepared.reserved and not await self.has_node(pod):
             for claim in prepared.reserved:
@@ -183,8 +182,9 @@ class Binder:
         await change_status(self._client, promise.claims.pod, lambda pod: _with_node_claims(pod, told))
 
     async def _forget_node_claims(self, pod: Pod) -> None:
-        """Remove from the pod's status what its claims take from the node, unless the pod has a node. Only logs
-        errors.
+        """Remove from the pod's status what its claims take from the node, unless the pod has a node.
+
+        Only logs errors.
         """
         try:
             await change_status(self._client, pod, _without_node_claims)
@@ -205,8 +205,7 @@ class Binder:
         return made
 
     async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
-        """Write allocation and reservation of a created extended resource claim, and name the claim in the pod's
-        status.
+        """Write allocation and reservation of a created extended resource claim, and name it in the pod's status.
 
         Returns the written claim.
         """
@@ -290,8 +289,9 @@ class Binder:
         return podclaims.consumer_to_add(claim, claims.pod, claims.through(use), self._sharing) is None
 
     async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
-        """Write the allocation and reservation of a claim. Returns the claim, and whether the pod's own reservation
-        was added.
+        """Write the allocation and reservation of a claim.
+
+        Returns the claim, and whether the pod's own reservation was added.
         """
         status, own = reservation(promise, use, claim, self._sharing)
         return await self.write(claim, status), own
@@ -389,8 +389,9 @@ class Binder:
 
 
 def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> PodStatus:
-    """Return the pod status that names the extended resource claim. Raises Overtaken if another scheduler placed the
-    pod.
+    """Return the pod status that names the extended resource claim.
+
+    Raises Overtaken if another scheduler placed the pod.
     """
     known = pod.status.extendedResourceClaimStatus
     if pod.spec.nodeName or (known is not None and known != seen.status.extendedResourceClaimStatus):

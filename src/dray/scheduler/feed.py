@@ -126,9 +126,7 @@ class InformerFeed:
             self._look = loop.call_at(max(loop.time(), self._looked + LOOKS_APART), self._wake_helped)
 
     def _wake_helped(self) -> None:
-        """Wake pods that changed devices help, for at most LOOK_SECONDS, then schedule the next check if some are
-        left.
-        """
+        """Wake pods that changed devices help, for at most LOOK_SECONDS. Schedules another check if pods are left."""
         self._look, self._looked = None, asyncio.get_running_loop().time()
         self._core.now = now = time.monotonic()
         while self._core.has_device_news and time.monotonic() < now + LOOK_SECONDS:

@@ -71,8 +71,9 @@ class GangBinder:
         self._is_bound = is_bound
 
     async def bind(self, plan: GangPlan) -> None:
-        """Write a plan. Raises any error that occurs before the first pod is bound; later failures are recorded in
-        `plan.failed`.
+        """Write a plan.
+
+        Raises any error that occurs before the first pod is bound; later failures are recorded in `plan.failed`.
         """
         prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
@@ -172,8 +173,9 @@ class GangBinder:
         await each(claims.values(), release)
 
     async def release(self, claim: ResourceClaim, users: Collection[str]) -> bool:
-        """Remove these users from a claim, and deallocate the claim if no other user remains. Returns whether this
-        succeeded.
+        """Remove these users from a claim, and deallocate the claim if no other user remains.
+
+        Returns whether this succeeded.
         """
         name, namespace = claim.metadata.name, claim.metadata.namespace
         for _ in range(CONFLICTS_ENDURED):

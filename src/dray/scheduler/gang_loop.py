@@ -65,7 +65,7 @@ class GangLoop:
         self._recovery = GangRecovery(self._gangs, informers, objects)
 
     def listen(self) -> None:
-        """Add handlers for changes that may invalidate a plan or leave claims allocated for a gang without a bound
+        """Add handlers for changes that may invalidate a plan, or leave claims allocated for a gang without a bound
         pod.
         """
         self._pods.add_handler(self._on_pods)
@@ -77,8 +77,9 @@ class GangLoop:
         return self._core.gangs.begin(waiting)
 
     def go_on(self, gang: GangAttempt) -> Unfinished | None:
-        """Continue a joint attempt and carry out its decision. Returns Unfinished if the attempt must continue later,
-        or None.
+        """Continue a joint attempt and carry out its decision.
+
+        Returns Unfinished if the attempt must continue later, or None.
         """
         started, profile, result = time.perf_counter(), gang.leader.pod.spec.schedulerName, "error"
         try:
@@ -181,9 +182,7 @@ class GangLoop:
             self._plans[plan.key] = others
 
     def _remaining(self, plan: GangPlan) -> list[PlacedMember]:
-        """Return the members that have not failed and whose pods and nodes still exist; empty if too few for the
-        group.
-        """
+        """Return the members that have not failed and whose pods and nodes still exist; empty if they are too few."""
         group = self._informers.informer(PodGroup).get(*plan.key)
         if group is None or group.metadata.uid != plan.group.metadata.uid:
             return []

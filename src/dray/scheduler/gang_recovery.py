@@ -67,8 +67,9 @@ class GangRecovery:
                 yield namespace, extended.metadata.name
 
     async def _look_at(self, claims: Iterable[ResourceClaim], patience: float) -> None:
-        """Release those of the claims that are held only by plans. Gangs whose claims cannot be released yet stay
-        suspected.
+        """Release those of the claims that are held only by plans.
+
+        Gangs whose claims cannot be released yet stay suspected.
         """
         planned = [(claim, self._plan_users(claim)) for claim in claims if claim.status.allocation is not None]
 

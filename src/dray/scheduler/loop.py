@@ -149,8 +149,9 @@ class SchedulingLoop:
         self._wait_for_work(waiting, unfinished, spend)
 
     def _wait_for_work(self, waiting: Waiting, unfinished: Unfinished, spend: Callable[[float], None]) -> None:
-        """Request background work for a pod. Requeues the pod at once, or when the work is done if the attempt
-        depends on it.
+        """Request background work for a pod.
+
+        Requeues the pod at once, or when the work is done if the attempt depends on it.
 
         Calls `spend` with the seconds waited.
         """

@@ -119,8 +119,9 @@ class Preempting:
         self._tasks.start(self._write(order, done))
 
     async def _write(self, order: Order, done: Callable[[Sequence[Pod]], None]) -> None:
-        """Write nominated nodes and evict the victims. At the end, calls `done` with the pods that could not be
-        evicted.
+        """Write nominated nodes and evict the victims.
+
+        At the end, calls `done` with the pods that could not be evicted.
         """
         spared: Sequence[Pod] = [pod for victim in order.victims for pod in victim.pods]
         try:
@@ -154,8 +155,9 @@ class Preempting:
         return not failed
 
     async def _renominate(self, pod: Pod, node: str) -> bool:
-        """Write the nominated node of a pod. Returns whether the pod exists, is not being deleted, and has the node
-        now.
+        """Write the nominated node of a pod.
+
+        Returns whether the pod exists, is not being deleted, and has the node now.
         """
         try:
             written = await change_status(self._client, pod, partial(_nominated, node=node))

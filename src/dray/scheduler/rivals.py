@@ -44,8 +44,9 @@ class AllocatedDevices:
         return {device: [*self._holders[device]] for device in self._twice}
 
     async def rival_of(self, written: ResourceClaim) -> str:
-        """Wait until the informer has seen a written allocation, then describe another claim that holds one of its
-        devices.
+        """Wait until the informer has seen a written allocation.
+
+        Returns a description of another claim with its devices.
 
         Returns an empty text if there is none. A watch delivers changes in the server's order, so all earlier
         allocations are known by then; allocations written later are not seen. Raises Timeout if the informer does not
@@ -60,8 +61,9 @@ class AllocatedDevices:
         return ""
 
     async def _seen(self, key: Key, written: ResourceClaim) -> None:
-        """Wait until the informer has the written version of a claim, or a newer one. Raises Timeout after
-        SEEN_SECONDS.
+        """Wait until the informer has the written version of a claim, or a newer one.
+
+        Raises Timeout after SEEN_SECONDS.
         """
         copy = self._claims.get(*key)
         if copy is not None and _has_come(copy.metadata.resourceVersion, written.metadata.resourceVersion):
@@ -129,9 +131,7 @@ def assigned(pools: Container[str], piece: ResourceSlice) -> bool:
 
 
 def other_schedulers(pods: Iterable[Pod], ours: Container[str]) -> str:
-    """Return the names of other schedulers with their number of pods, like `default-scheduler (3 pods)`; empty if
-    none.
-    """
+    """Return other schedulers with their number of pods, like `default-scheduler (3 pods)`; empty if there are none."""
     names = Tally(pod.spec.schedulerName for pod in pods if pod.spec.schedulerName not in ours)
     return ", ".join(f"{name} ({count} {'pod' if count == 1 else 'pods'})" for name, count in names.most_common())
 

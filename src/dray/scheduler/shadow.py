@@ -189,9 +189,7 @@ class ShadowScheduler:
     # -- decisions
 
     def _compare(self, pod: Pod, their_seconds: float | None) -> None:
-        """Decide about a pod that was just bound, on the state of the cluster without this pod, and record the
-        comparison.
-        """
+        """Decide about a pod that was just bound, on the cluster's state without this pod, and record the comparison."""
         free = replace(pod, spec=replace(pod.spec, nodeName=""))
         ours, comparison, why, is_late = "", NodeComparison(), "", False
         with self._core.state.trial() as trial:

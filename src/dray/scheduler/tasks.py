@@ -36,9 +36,7 @@ class Tasks:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Context manager: the current task does not count towards the limit within the block, since it may wait for
-        minutes.
-        """
+        """Context manager: exempt the current task from the limit within the block, since it may wait for minutes."""
         self._aside += 1
         self._room.set()
         try:
@@ -61,8 +59,9 @@ class Tasks:
 
 
 async def each(things: Collection[T], act: Callable[[T], Awaitable[object]], limit: int = WRITES_AT_ONCE) -> None:
-    """Apply `act` to each thing, several at once. After an error, starts no more and raises the first error at the
-    end.
+    """Apply `act` to each thing, several at once.
+
+    After an error, starts no more and raises the first error at the end.
     """
     left, errors = iter(things), list[BaseException]()
 

@@ -38,8 +38,9 @@ def drain(cluster: Cluster, name: str) -> list[Pod]:
 
 
 def add_nodes(cluster: Cluster, count: int, like: str) -> list[str]:
-    """Add nodes like an existing node, each with its own devices and daemons but without other pods. Returns their
-    names.
+    """Add nodes like an existing node, each with its own devices and daemons but without other pods.
+
+    Returns their names.
     """
     node = _node(cluster, like)
     slices = [piece for piece in cluster.all(ResourceSlice) if piece.spec.nodeName == like]

@@ -51,8 +51,9 @@ class SimulatedClaims:
         )
 
     def _group_with_claims(self, pod: Pod) -> PodGroup | None:
-        """Generate the missing claims of a pod's PodGroup from templates. Returns the updated PodGroup, or None
-        without a group.
+        """Generate the missing claims of a pod's PodGroup from templates.
+
+        Returns the updated PodGroup, or None without a group.
         """
         group = self._model.objects.group_of(pod)
         if group is None:
@@ -101,8 +102,9 @@ class SimulatedClaims:
         return self._on_node(promise)
 
     def with_extended_resource_claim(self, promise: Promise) -> Pod:
-        """Create the claim for the pod's extended resources, if promised. Returns the pod with the claim in its
-        status.
+        """Create the claim for the pod's extended resources, if promised.
+
+        Returns the pod with the claim in its status.
         """
         pod, extended = promise.claims.pod, promise.extended_resource_claim
         if extended is None:
@@ -131,9 +133,7 @@ class SimulatedClaims:
         return replace(pod, spec=replace(pod.spec, nodeName=promise.node), status=status)
 
     def let_go(self, pod: Pod) -> None:
-        """Release the claims of an ended pod: delete those that the pod controls, and remove its reservations from
-        others.
-        """
+        """Release the claims of an ended pod: delete those it controls, and remove its reservations from others."""
         for _, claim in self._model.objects.claims_of(pod):
             self._let_go(claim, pod.metadata.uid)
 

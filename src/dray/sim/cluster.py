@@ -391,9 +391,7 @@ class Cluster:
         return self._events[0][0] if self._events else None
 
     def _put(self, obj: Wire) -> None:
-        """Add or replace an object other than a pod, and generate claims of waiting pods that the object makes
-        possible.
-        """
+        """Add or replace an object other than a pod, and generate claims of waiting pods that it makes possible."""
         self.model.put(obj)
         if isinstance(obj, (ResourceClaimTemplate, PodGroup)):
             for waiting in [*self.model.queue]:

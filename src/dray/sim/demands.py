@@ -35,9 +35,7 @@ class PodBatch(msgspec.Struct, frozen=True):
     shared: tuple[Any, ...] = ()
 
     def copy(self, tag: str) -> PodBatch:
-        """Return a copy whose pods, claims and groups have the tag in their names; the batch itself if the tag is
-        empty.
-        """
+        """Return a copy whose pods, claims and groups have the tag in their names; the batch itself without a tag."""
         if not tag:
             return self
         names = {(type(one), one.metadata.name) for one in self.own}

@@ -89,8 +89,9 @@ class MovePlanner:
         return MoveSearch(None, not (self._is_cut or self._is_out))
 
     def _sequences(self, pods: Sequence[Pod], moves: int) -> list[tuple[PodMove, ...]]:
-        """Return the first sequences of exactly `moves` moves after which the pods have a node, ignoring other
-        waiting pods.
+        """Return the first sequences of exactly `moves` moves after which the pods have a node.
+
+        Other waiting pods are ignored.
         """
         names = [*map(name_of, pods)]
         found: dict[tuple[PodMove, ...], None] = {}
@@ -152,9 +153,7 @@ class MovePlanner:
                         yield node, left
 
     def _rooms(self, pod: Pod, budget: int) -> list[tuple[str, tuple[Pod, ...]]]:
-        """Return nodes with the minimal sets of pods whose leaving lets the pod fit, smallest and least important
-        sets first.
-        """
+        """Return nodes with minimal sets of pods whose leaving lets the pod fit, smallest and least important first."""
         found: list[tuple[str, tuple[Pod, ...]]] = []
         for node in self._nodes():
             movable = self._movable(node)
@@ -182,8 +181,9 @@ class MovePlanner:
     # -- single tries
 
     def _put(self, pod: Pod, node: str) -> bool:
-        """Add a pod and let the scheduler place it on this node only. Returns whether it was placed. Call within a
-        fork.
+        """Add a pod and let the scheduler place it on this node only. Returns whether it was placed.
+
+        Call within a fork. Raises OutOfTries if no tries are left.
         """
         self._left -= 1
         if self._left < 0:
@@ -235,8 +235,9 @@ class MovePlanner:
     # -- verification
 
     def _verified(self, moves: tuple[PodMove, ...], pods: Sequence[Pod]) -> MovePlan | None:
-        """Carry out the moves in order, then add all waiting pods. Returns the plan if the pods then have nodes, or
-        None.
+        """Carry out the moves in order, then add all waiting pods.
+
+        Returns the plan if the pods then have nodes, or None.
         """
         self._left += len(moves)
         with _undisturbed(self._cluster) as waiting:

@@ -57,8 +57,9 @@ class Kinds:
 
 
 def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
-    """Group the nodes that fit a waiting pod into kinds. Returns None if nodes share devices or the answer is
-    undecided.
+    """Group the nodes that fit a waiting pod into kinds.
+
+    Returns None if nodes share devices or the answer is undecided.
     """
     judged = cluster.judge(pod)
     if judged is None or judged.devices.undecided:
@@ -224,8 +225,9 @@ def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
 
 
 def _free_tags(cluster: Cluster, demand: PodBatch, prefix: str = "") -> Iterator[str]:
-    """Yield tags that give unused pod names. Without a prefix, the first tag is empty if the original names are
-    unused.
+    """Yield tags that give unused pod names.
+
+    Without a prefix, the first tag is empty if the original names are unused.
     """
     for number in itertools.count():
         tag = f"{prefix}{number}" if prefix or number else ""

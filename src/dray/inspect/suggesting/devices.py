@@ -56,9 +56,7 @@ def more(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Iterator
 
 
 def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> DeviceCensus | None:
-    """Return the device census of the request that a cause names, or of the first request of its claim; None if
-    unknown.
-    """
+    """Return the device census of the request that a cause names, or of its claim's first request; None if unknown."""
     claims = {c.metadata.name: c for c in subject.pending()}
     asked = cause.asked if isinstance(cause, RequestCause) else None
     claim = claims.get(cause.asked.claim if isinstance(cause, RequestCause) else cause.claim)
@@ -108,8 +106,9 @@ def end_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
 
 
 def ending(pods: Iterable[Pod], node: str, home: str) -> EndPods:
-    """Return the suggestion to delete some pods of a node. Pods outside the `home` namespace are named with their
-    namespace.
+    """Return the suggestion to delete some pods of a node.
+
+    Pods outside the `home` namespace are named with their namespace.
     """
     ended = [*pods]
     names = tuple(

@@ -78,9 +78,7 @@ def class_missing(subject: WaitingPod, cause: ClassMissing) -> Iterator[Suggesti
 
 
 def claim_missing(subject: WaitingPod, cause: ClaimMissing) -> Iterator[Suggestion]:
-    """Yield suggestions to use a claim with a similar name, a template of that name, or a copy from another
-    namespace.
-    """
+    """Yield suggestions to use a claim of a similar name, a template of that name, or a copy from another namespace."""
     if cause.similar:
         changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.similar))
         yield UseClaim(subject.label, cause.claim, cause.similar, changes=changes)
@@ -91,9 +89,7 @@ def claim_missing(subject: WaitingPod, cause: ClaimMissing) -> Iterator[Suggesti
 
 
 def template_missing(subject: WaitingPod, cause: TemplateMissing) -> Iterator[Suggestion]:
-    """Yield suggestions to use a template with a similar name, a claim of that name, or a copy from another
-    namespace.
-    """
+    """Yield suggestions to use a template of a similar name, a claim of that name, or a copy from another namespace."""
     if cause.similar:
         changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.template, cause.similar))
         yield UseTemplate(subject.label, cause.template, cause.similar, changes=changes)
@@ -199,9 +195,7 @@ def pod_quota(subject: WaitingPod, cause: QuotaExceeded, number: int) -> Iterato
 
 
 def claim_quota(subject: WaitingPod, cause: QuotaExceeded) -> Iterator[Suggestion]:
-    """Yield the suggestion to raise a quota for the claims of all waiting pods, since their order of creation is
-    unknown.
-    """
+    """Yield the suggestion to raise a quota for the claims of all waiting pods, since they are created in any order."""
     found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         known = {claim.metadata.uid for claim in subject.snapshot.all(ResourceClaim)}

@@ -49,7 +49,7 @@ def revalued(expression: str, devices: Sequence[Published]) -> Iterator[tuple[st
 
 
 def redriven(expression: str, drivers: Sequence[str]) -> Iterator[str]:
-    """Yield the expression with a driver name that does not exist replaced by a similar existing driver."""
+    """Yield the expression with one string literal replaced by the name of a driver that it resembles."""
     for token in tokenize(expression)[0]:
         if token.kind == "STRING":
             old = token.text[1:-1]

@@ -138,7 +138,7 @@ class WaitingPod:
     # The pod
 
     def again(self, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """Return the changes that create the pod again with an edited spec and without a node, directly or by its
+        """Return the changes that recreate the pod with an edited spec and without a node, directly or by its
         workload.
 
         Empty if another controller owns the pod.
@@ -178,8 +178,8 @@ class WaitingPod:
             yield extended_resource_claim(self.pod, needs_of(self.pod, served))
 
     def claim_again(self, name: str, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """Return the changes that create an unallocated claim again with an edited spec, directly or by its template
-        and pod.
+        """Return the changes that recreate an unallocated claim with an edited spec, directly or by its template and
+        pod.
 
         Empty if the claim does not exist, is allocated or belongs to another owner.
         """

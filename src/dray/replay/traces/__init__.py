@@ -29,8 +29,9 @@ class TraceError(ValueError):
 
 
 class TracePod(msgspec.Struct, frozen=True):
-    """A pod of a trace. `milli` is the requested share of its single device, in thousandths; `models` lists suitable
-    models.
+    """A pod of a trace.
+
+    `milli` is the requested share of its single device, in thousandths; `models` lists suitable models.
     """
 
     name: str
