@@ -33,7 +33,7 @@ _WEIGHT = 1 << 40  # weight of a whole counter, so that different counters are c
 
 
 class NodeUsage(msgspec.Struct, frozen=True, gc=False):
-    """What is in use on a node: whole devices, devices with shares, the rest of each resource, compatibility groups."""
+    """Use of a node's devices: whole devices, devices with shares, the rest of each resource, compatibility groups."""
 
     taken: int = 0
     shared: int = 0
@@ -259,7 +259,7 @@ def _draw(left: list[int], amounts: CounterAmounts) -> None:
 
 
 class Spent(NamedTuple):
-    """What a search has decided to consume: amounts ordered by resource, and the devices of which it takes shares.
+    """Consumption decided by a search: amounts ordered by resource, and the devices of which it takes shares.
 
     `groups` contains the common compatibility groups of the counter sets that it consumes.
     """
@@ -273,7 +273,7 @@ NOTHING_SPENT = Spent()
 
 
 class NodeRoom:
-    """What is left of each resource on one node, before and during a search."""
+    """Remaining amount of each resource on one node, before and during a search."""
 
     def __init__(self, packing: Packing, usage: NodeUsage) -> None:
         self.packing = packing
@@ -464,7 +464,7 @@ class NodeRoom:
 
 
 class Takes:
-    """What one alternative takes of each shareable device. Compared by identity."""
+    """Amounts that one alternative takes of each shareable device. Compared by identity."""
 
     __slots__ = ("capacity",)
 

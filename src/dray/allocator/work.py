@@ -58,7 +58,7 @@ class Work:
 
 
 class LeftOver(NamedTuple):
-    """What unanswered questions wait for: some work, and if `is_hurried` is set, another turn to examine nodes."""
+    """Work that unanswered questions wait for. If `is_hurried` is set, they need another turn to examine nodes."""
 
     works: tuple[Work, ...]
     is_hurried: bool

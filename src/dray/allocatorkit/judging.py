@@ -19,7 +19,7 @@ OUTCOMES = ("allocated", "none", "error", "gave-up")
 
 
 class AnswerStanding(StrEnum):
-    """How an answer compares with the recorded one."""
+    """Result of comparing an answer with the recorded one."""
 
     SAME = "same"
     DIFFERENT = "different"  # valid, but not the answer of Kubernetes

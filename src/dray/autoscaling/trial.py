@@ -38,7 +38,7 @@ _COPIED_TYPES = (DeviceClass, DeviceTaintRule, ResourceClaimTemplate, Namespace)
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """What units get on a node: the outcome of each pod, and the number of fallback steps to other alternatives."""
+    """Outcome of each pod of some units on a node, and the number of fallback steps to lower-ranked alternatives."""
 
     outcomes: tuple[PodOutcome, ...]
     steps: int = 0

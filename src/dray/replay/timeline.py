@@ -27,7 +27,7 @@ from dray.recordings.recording import RecordingError, typed_object
 
 @dataclass(slots=True)
 class Story:
-    """What happened to a pod in the recording. Times are seconds since its start; None if something did not happen."""
+    """History of a pod in the recording. Times are seconds since its start; None if something did not happen."""
 
     name: str  # namespace/name
     arrived: float | None = None  # None if the pod existed before the recording

@@ -69,7 +69,7 @@ def maybe_written(written: dict[str, ResourceClaim], claim: ResourceClaim) -> It
 
 @dataclass
 class BindingPreparation:
-    """What was written for a pod before it is bound to its node."""
+    """Claims written for a pod before it is bound to its node."""
 
     promise: Promise
     # the pod's claims as written, or unchanged if no write was needed

@@ -245,7 +245,11 @@ def _spread_selection(constraint: TopologySpreadConstraint, owner: Pod) -> Selec
 
 
 def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelRequirements:
-    """What a rule of `owner` selects by labels: those that it says, and its owner's own for the keys that it names."""
+    """Return the label requirements of a rule of pod `owner`.
+
+    These are the rule's selector, equality with the owner's values for `matchLabelKeys`, and inequality for
+    `mismatchLabelKeys`.
+    """
     selector, labels = label_selector(rule.labelSelector), owner.metadata.labels
     others = rule.mismatchLabelKeys if isinstance(rule, PodAffinityTerm) else ()
     if not rule.matchLabelKeys and not others:
