@@ -59,7 +59,7 @@ CHECKS: dict[str, tuple[DriverCheck, ...]] = {
         restart.remembers_claims_over_a_restart,
         restart.comes_back_after_being_killed,
         restart.takes_its_sockets_away,
-        restart.says_that_a_path_is_too_long,
+        restart.handles_a_path_that_is_too_long,
         restart.leaves_nothing_behind,
     ),
 }
