@@ -25,15 +25,15 @@ RESULTS = HERE / "results.json"
 SECONDS = 300
 INTRODUCTION = """# Compatibility
 
-Programs that were tried with dray, unchanged. The clients were tried by `tools/compatibility/run.py`, which writes this page:
-it installs the version that is named, starts `dray up` with simulated nodes and a node agent, and tries each operation once.
-The other lists name the test that shows what they say; these tests run with every change. The last list is of an earlier
-version. **What is not listed here was not tried.** All clients speak to dray as to any Kubernetes v1.37 cluster; no client knows of dray.
+This page lists programs that were tried with dray, unchanged. `tools/compatibility/run.py` tried the clients and writes this page: it
+installs the given version, starts `dray up` with simulated nodes and a node agent, and tries each operation once. Each row of the
+other lists names a test, which runs with every change. The last list is of an earlier version. **Programs that are not listed were
+not tried.** All clients use dray like any Kubernetes v1.37 cluster; no client has special support for dray.
 """
 
 
 def page() -> str:
-    """The whole page, from the results of the last run and others.toml."""
+    """Return the page, built from the results of the last run and others.toml."""
     return "\n".join([INTRODUCTION, *_clients(), *_others()])
 
 
