@@ -27,7 +27,7 @@ INTRODUCTION = """# Compatibility
 
 This page lists programs that were tried with dray, unchanged. `tools/compatibility/run.py` tried the clients and writes this page: it
 installs the given version, starts `dray up` with simulated nodes and a node agent, and tries each operation once. Each row of the
-other lists names a test, which runs with every change. The last list is of an earlier version. **Programs that are not listed were
+other lists except the last names a test, which runs with every change. The last list is of an earlier version. **Programs that are not listed were
 not tried.** All clients use dray like any Kubernetes v1.37 cluster; no client has special support for dray.
 """
 
