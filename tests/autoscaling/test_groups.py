@@ -98,7 +98,7 @@ def test_two_groups_of_one_name_no_groups_and_no_yaml_are_told() -> None:
     for content, complaint in (
         (written(group, group), "groups[1] (a): name: another group has this name"),
         (written(), "groups: expected at least one group"),
-        ("groups: [", "this is no YAML"),
+        ("groups: [", "not valid YAML: line "),
         (
             written(group, expander="random"),
             "settings.expander: expected one of price, least-waste, priority, got random",

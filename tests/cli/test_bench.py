@@ -23,4 +23,4 @@ def test_it_prints_a_figure_for_each_measurement() -> None:
 @pytest.mark.parametrize("option", ["--nodes", "--devices", "--pods"])
 def test_numbers_below_one_are_refused(option: str) -> None:
     code, text = outcome("bench", "scheduling", option, "0")
-    assert (code, text) == (1, f"dray bench: {option}: expected a number from 1, got 0\n")
+    assert (code, text) == (2, f"dray bench: {option}: expected a number from 1, got 0\n")

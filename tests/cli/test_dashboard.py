@@ -114,8 +114,8 @@ async def test_where_nobody_has_to_say_who_asks_the_page_only_asks(tmp_path: Pat
     ("arguments", "code", "message"),
     [
         (["--port", "70000"], 1, "port 70000"),
-        (["--recording", "absent.json"], 1, "absent.json"),
-        (["--kubeconfig", "absent"], 1, "absent"),
+        (["--recording", "absent.json"], 2, "absent.json"),
+        (["--kubeconfig", "absent"], 2, "absent"),
         (["--demo", "--recording", "x"], 2, "not allowed with"),
     ],
 )

@@ -48,7 +48,7 @@ def test_what_is_missing_is_said() -> None:
     status, text = outcome("driver", "example", "gpu")
     assert (status, "--node is required" in text) == (1, True)
     status, text = outcome("driver", "example", "--node", "n", "--kubeconfig", "/nowhere")
-    assert (status, "/nowhere" in text) == (1, True)
+    assert (status, "/nowhere" in text) == (2, True)
     status, text = outcome("driver", "test", "--kubeconfig", "/nowhere", "--", "/no/such/driver")
     assert (status, "/no/such/driver" in text) == (2, True)
 

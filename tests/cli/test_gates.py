@@ -33,4 +33,4 @@ def test_a_choice_shows_its_effect(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_bad_choice_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--feature-gates", "X=true") == 2
-    assert "unrecognized feature gate: X" in capsys.readouterr().out
+    assert "unrecognized feature gate: X" in capsys.readouterr().err

@@ -144,7 +144,7 @@ def test_options_that_make_no_sense_are_explained(place: Path, monkeypatch: pyte
     code, text = outcome(*basics, "--no-leader-elect")
     assert (code, "there is no option --no-leader-elect" in text) == (2, True)
     code, text = outcome(*basics, "--runtime", "process", "--kubeconfig", place / "missing")
-    assert (code, "missing" in text, "Traceback" in text) == (1, True, False)
+    assert (code, "missing" in text, "Traceback" in text) == (2, True, False)
     monkeypatch.setenv("PATH", "/nowhere")
     code, text = outcome(*basics, "--runtime", "bwrap")
     assert (code, text) == (1, "dray node: runtime bwrap: bwrap is not installed\n")

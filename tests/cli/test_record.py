@@ -86,7 +86,7 @@ def test_files_that_cannot_be_used_are_named(
     objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
 ) -> None:
     objects.write_bytes(content)
-    assert main(["record", "-f", str(objects), "-o", str(tmp_path / "r.json")]) == 1
+    assert main(["record", "-f", str(objects), "-o", str(tmp_path / "r.json")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "r.json").exists()
 
@@ -95,5 +95,5 @@ def test_a_place_that_cannot_be_written_is_named(
     objects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "nowhere" / "r.json"
-    assert main(["record", "-f", str(objects), "-o", str(place)]) == 1
+    assert main(["record", "-f", str(objects), "-o", str(place)]) == 2
     assert capsys.readouterr().err == f"dray record: {place}: No such file or directory\n"

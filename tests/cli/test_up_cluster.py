@@ -87,7 +87,7 @@ async def refused(client: Client, name: str) -> bool:
         (["--nodes", "-1"], "--nodes: expected a number from 0, got -1"),
         (["--scheduler-config", "/nonexistent/file"], "--scheduler-config /nonexistent/file"),
         (["--scheduler-config", "{here}/list.yaml"], "expected apiVersion kubescheduler.config.k8s.io/v1"),
-        (["--scheduler-config", "{here}/broken.yaml"], "not YAML"),
+        (["--scheduler-config", "{here}/broken.yaml"], "broken.yaml: not valid YAML: line 2, column 1: "),
     ],
 )
 def test_options_that_make_no_sense_are_explained(tmp_path: Path, arguments: list[str], text: str) -> None:
@@ -95,6 +95,6 @@ def test_options_that_make_no_sense_are_explained(tmp_path: Path, arguments: lis
     (tmp_path / "broken.yaml").write_text("{")
     told = [argument.replace("{here}", str(tmp_path)) for argument in arguments]
     code, said = outcome("up", "--dir", tmp_path, "--port", "0", "--store", "memory", *told)
-    assert code == 1
+    assert code == (2 if "/nonexistent" in text or "YAML" in text else 1)
     assert text in said
     assert "Traceback" not in said

@@ -7,6 +7,7 @@ is imported, and its own imports wait until `run`, so that commands start quickl
 from __future__ import annotations
 
 import argparse
+import builtins
 import difflib
 import importlib
 import os
@@ -148,7 +149,7 @@ def _is_unusable_input(error: BaseException | None) -> bool:
 def options_of(kind: type[T], args: argparse.Namespace) -> T:
     """Return the typed options in the arguments of a command line. Fields have the names of options."""
     given = vars(args)
-    lists = ((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
+    lists = ((name, tuple(value) if isinstance(value, builtins.list) else value) for name, value in given.items())
     return kind(**{name: value for name, value in lists if name in kind.__struct_fields__})
 
 

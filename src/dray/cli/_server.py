@@ -13,6 +13,7 @@ from dray import __version__
 from dray.assembly.options import DEFAULT_PORT
 from dray.cli import GATES_HELP, _banner, fail, options_of
 from dray.cli._cluster_name import add_cluster, directory_of
+from dray.files import read_regular
 
 if TYPE_CHECKING:
     from dray.assembly.options import ServerOptions
@@ -103,9 +104,15 @@ def run_server(
     try:
         args.dir = directory_of(args)
         options = options_of(kind, args)
-        status = serve(options, planned(options) if planned else None, lambda started: _announce(args, started))
-    except (ServerStartError, StoreError, ClusterError) as error:
+        if options.token_auth_file is not None:
+            read_regular(options.token_auth_file)
+        plan = planned(options) if planned else None
+    except (ServerStartError, ClusterError, OSError) as error:
         return fail(command, error)
+    try:
+        status = serve(options, plan, lambda started: _announce(args, started))
+    except (ServerStartError, StoreError) as error:
+        return fail(command, str(error))
     if rest := left(options.dir):  # containers that continue are reported only here
         print(rest, file=sys.stderr)
     return status

@@ -71,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
         if made.unread and not made.objects:
             return fail("record", f"{_NOTHING_TO_READ}: you may not list {', '.join(made.unread)}")
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
-    except (ApiError, ConfigError, ManifestError, OSError) as error:
+    except ManifestError as error:
+        return fail("record", error, 2)
+    except (ApiError, ConfigError, OSError) as error:
         return fail("record", error)
     _tell(args, made, objects)
     return 0
