@@ -147,6 +147,7 @@ class Resource:
     converted: KnownValues | None = None  # objects that the conversion webhook has returned during this request
     qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
     prefix: str = field(init=False)  # prefix of the storage keys
+    converts: bool = field(init=False)  # a webhook converts objects between versions
 
     def __post_init__(self) -> None:
         if FROM_TYPE in (self.group, self.kind, self.stored):
@@ -159,6 +160,7 @@ class Resource:
         self._derive("plural", plural_of(self.singular), not self.plural)
         qualified = f"{self.plural}.{self.group}" if self.group else self.plural
         object.__setattr__(self, "qualified", qualified)
+        object.__setattr__(self, "converts", self.custom is not None and self.custom.converts)
         object.__setattr__(self, "prefix", self.alias_of.prefix if self.alias_of else f"{qualified}/")
 
     def _derive(self, name: str, value: object, is_open: bool) -> None:
@@ -181,11 +183,6 @@ class Resource:
     def home(self) -> Resource:
         """The resource under which the objects are stored; differs from this one only for aliases."""
         return self.alias_of or self
-
-    @property
-    def converts(self) -> bool:
-        """Whether a webhook converts objects between versions."""
-        return self.custom is not None and self.custom.converts
 
     @property
     def list_kind(self) -> str:

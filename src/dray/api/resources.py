@@ -137,8 +137,10 @@ class _ResourceIndex(Mapping[K, Resource]):
         self._known: dict[K, Resource] = {}
 
     def __getitem__(self, key: K) -> Resource:
-        found = self._known.get(key)
-        return self._find(key) if found is None else found
+        try:
+            return self._known[key]
+        except KeyError:
+            return self._find(key)
 
     def _find(self, key: K) -> Resource:
         if self._kind_of is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import TypeVar
 
 from dray.api.errors import FieldError, duplicate, invalid, required, too_long, too_many, unsupported
@@ -98,6 +99,12 @@ def unchanged(new: object, old: object, path: Path, shown: object = None) -> Err
 
 def checked(message: str, value: object, path: Path | None) -> list[FieldError]:
     """Return the errors that the steps of a message find in a value."""
-    from dray.api.constraints import checked as by_steps  # takes long to import, and clients do not validate
+    return _by_steps()(message, value, path)
 
-    return by_steps(message, value, path)
+
+@cache
+def _by_steps() -> Callable[[str, object, Path | None], list[FieldError]]:
+    """Return `constraints.checked`, imported with the first object: importing takes long, and clients do not validate."""
+    from dray.api.constraints import checked as by_steps
+
+    return by_steps

@@ -52,6 +52,7 @@ class Cache:
     ) -> None:
         self.revision = 0
         self.measures = StoreMeasures()
+        self._commits = self.measures.durations["commit"]
         self.is_local = isinstance(log, LocalLog)
         """Whether only this process writes the log, so that the cache is never behind the log."""
         self._log = log
@@ -128,7 +129,7 @@ class Cache:
                 with suppress(Unavailable):
                     await self.read()
             raise
-        self.measures.took("commit", time.perf_counter() - begun)
+        count(self._commits, time.perf_counter() - begun)
         if self.revision < revision:
             try:
                 await self._catch_up(revision, _CATCH_UP_SECONDS)

@@ -54,6 +54,7 @@ class VersionHistory:
 
     def extend(self, events: Sequence[StoreEvent], decode: Decode) -> None:
         """Add events, and drop old ones beyond the limits of number and size."""
+        cold = self._cold
         self._events += events
         if self._decoded_bytes > _DECODED_BYTES:
             self._let_go(self._settled + self._superseded, decode)
@@ -61,16 +62,15 @@ class VersionHistory:
         for event in events:
             previous = event.previous
             if previous is not None:
-                self._bytes += len(previous.value or b"")
-                self._soon_as_bytes(previous)
-            if self._cold and event.version.key.startswith(self._cold):
-                self._soon_as_bytes(event.version)
+                size = len(previous.value or b"")
+                self._bytes += size
+                self._decoded_bytes += size
+                self._superseded.append(previous)
+            if cold and event.version.key.startswith(cold):
+                self._decoded_bytes += len(event.version.value or b"")
+                self._superseded.append(event.version)
         if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
             self._shrink()
-
-    def _soon_as_bytes(self, version: KeyVersion) -> None:
-        self._decoded_bytes += len(version.value or b"")
-        self._superseded.append(version)
 
     def mark(self, revision: int, decode: Decode) -> int:
         """Record the current revision with the current time. Returns the revision up to which events are too old.

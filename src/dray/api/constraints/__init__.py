@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING
 from dray.lazy import lazily
 
 if TYPE_CHECKING:
-    from dray.api.constraints.judging import checked, judged
-    from dray.api.constraints.steps import function
+    from dray.api.constraints.compiler import Checker
+    from dray.api.constraints.judging import checked, judged, performed
+    from dray.api.constraints.steps import function, steps_of
 
-__all__ = ["checked", "function", "judged"]
+__all__ = ["Checker", "checked", "function", "judged", "performed", "steps_of"]
 
-__getattr__ = lazily(__name__, {"judging": ("checked", "judged"), "steps": ("function",)})
+__getattr__ = lazily(
+    __name__,
+    {"compiler": ("Checker",), "judging": ("checked", "judged", "performed"), "steps": ("function", "steps_of")},
+)

@@ -36,7 +36,7 @@ def judged(message: str, value: Any, old: Any = None, path: Path | None = None) 
         return []
     check = checker(message)
     assert check is not None  # a message has both functions or neither
-    return _told(check, value, old, path)
+    return performed(check, value, path, old)
 
 
 def checked(
@@ -52,10 +52,13 @@ def checked(
     For a kind, the steps of its status are separate: `of_status` selects them.
     """
     steps = steps_of(message, of_status)
-    return _told(steps, value, old, path, context) if steps is not None else []
+    return performed(steps, value, path, old, context) if steps is not None else []
 
 
-def _told(check: Checker, value: Any, old: Any, path: Path | None, context: Any = None) -> list[FieldError]:
+def performed(
+    check: Checker, value: Any, path: Path | None = None, old: Any = None, context: Any = None
+) -> list[FieldError]:
+    """Call compiled constraints or steps for a value. Returns the field errors, at most MOST_ERRORS + 1."""
     found = _FoundErrors(context)
     try:  # noqa: SIM105  # `suppress` takes longer than validating a small message
         check(value, old, path, found)

@@ -16,6 +16,10 @@ ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _fixed = attrgetter(*_FIXED)
 _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
+_LABELS = METADATA / "labels"
+_ANNOTATIONS = METADATA / "annotations"
+_OWNERS = METADATA / "ownerReferences"
+_FINALIZERS = METADATA / "finalizers"
 
 
 def metadata(
@@ -32,13 +36,13 @@ def metadata(
         yield required(METADATA / "name", "name or generateName is required")
     yield from _namespace(value.namespace, namespaced)
     if value.labels:
-        yield from check_labels(value.labels, METADATA / "labels")
+        yield from check_labels(value.labels, _LABELS)
     if value.annotations:
-        yield from check_annotations(value.annotations, METADATA / "annotations")
+        yield from check_annotations(value.annotations, _ANNOTATIONS)
     if value.ownerReferences:
-        yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
+        yield from _owners(value.ownerReferences, _OWNERS)
     if value.finalizers:
-        yield from _finalizers(value.finalizers, METADATA / "finalizers", any_finalizer)
+        yield from _finalizers(value.finalizers, _FINALIZERS, any_finalizer)
 
 
 def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool = False) -> Errors:
@@ -48,7 +52,7 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer:
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-            yield forbidden(METADATA / "finalizers", f"{text} []string{{{listed}}}")
+            yield forbidden(_FINALIZERS, f"{text} []string{{{listed}}}")
     if (new := _fixed(value)) != (known := _fixed(old)):
         for name, after, before in zip(_FIXED, new, known, strict=True):
             if after != before:
@@ -62,13 +66,13 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer:
 def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool) -> Errors:
     """Yield errors in changed fields; unchanged fields are not validated again."""
     if value.labels != old.labels:
-        yield from check_labels(value.labels, METADATA / "labels")
+        yield from check_labels(value.labels, _LABELS)
     if value.annotations != old.annotations:
-        yield from check_annotations(value.annotations, METADATA / "annotations")
+        yield from check_annotations(value.annotations, _ANNOTATIONS)
     if value.ownerReferences != old.ownerReferences:
-        yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
+        yield from _owners(value.ownerReferences, _OWNERS)
     if value.finalizers != old.finalizers:
-        yield from _finalizers(value.finalizers, METADATA / "finalizers", any_finalizer)
+        yield from _finalizers(value.finalizers, _FINALIZERS, any_finalizer)
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:

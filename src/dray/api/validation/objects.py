@@ -8,18 +8,18 @@ from functools import cache
 from itertools import chain, islice
 from typing import Any
 
-from dray.api.constraints import checked, function, judged
+from dray.api.constraints import Checker, function, judged, performed, steps_of
 from dray.api.errors import MOST_ERRORS, FieldError
 from dray.api.kind import CHANGES_FIRST, Renames, Resource
 from dray.api.validation import custom
-from dray.api.validation.context import (
-    Context,
-)
+from dray.api.validation.context import Context
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
+Rule = Callable[..., Iterable[FieldError]]
 
-def _rule(name: str) -> Callable[..., Iterable[FieldError]]:
+
+def _rule(name: str) -> Rule:
     """Return the function that a kind names, or a function that returns no errors for an empty name."""
     return function(name) if name else _nothing
 
@@ -68,14 +68,25 @@ def _rules(
     resource: Resource, object_: Wire, old: Wire | None, subresource: str, context: Context
 ) -> Iterable[FieldError]:
     """Yield the errors outside of metadata: first from the functions that the kind names, then from its steps."""
+    rule, compares, steps = _validation(resource, subresource, old is None)
+    yield from rule(object_, old, context) if compares else rule(object_, context)
+    if steps is not None:
+        yield from performed(steps, object_, None, old, context)
+
+
+@cache
+def _validation(resource: Resource, subresource: str, is_new: bool) -> tuple[Rule, bool, Checker | None]:
+    """Return the function of a kind for a write, whether it also gets the old object, and the steps to perform.
+
+    Cached, because every write needs them. Only built-in kinds come here.
+    """
     rules = resource.rules
     update = rules.subresources.get(subresource, "") if subresource else rules.update
-    if old is None or update is None:
-        yield from _rule(rules.create)(object_, context)
-    else:
-        yield from _rule(update)(object_, old, context)
-    if old is None or (update is None and not subresource) or subresource == "status":
-        yield from checked(_message(resource), object_, None, old, context, subresource == "status")
+    has_steps = is_new or (update is None and not subresource) or subresource == "status"
+    steps = steps_of(_message(resource), subresource == "status") if has_steps else None
+    if is_new or update is None:
+        return _rule(rules.create), False, steps
+    return _rule(update), True, steps
 
 
 def _told(

@@ -9,7 +9,7 @@ registry decides on writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -142,23 +142,21 @@ class CachedLastChange:
     def __init__(self, cache: Cache, resources: Sequence[Resource]) -> None:
         self._cache = cache
         self._prefixes = [resource.prefix for resource in resources]
-        self._revision = -1  # not requested yet, or the cache has restarted
 
-    @property
+    @cached_property
     def revision(self) -> int:
-        """Current revision. The first access subscribes to changes."""
-        if self._revision < 0:
-            self._revision = self._cache.revision
-            for prefix in self._prefixes:
-                self._cache.subscribe(prefix, self._revision, self._note, self._lose)
-        return self._revision
+        """Current revision. The first access subscribes to changes, which then replace the cached value."""
+        revision = self._cache.revision
+        for prefix in self._prefixes:
+            self._cache.subscribe(prefix, revision, self._note, self._lose)
+        return revision
 
     def _note(self, events: Sequence[StoreEvent]) -> None:
-        self._revision = events[-1].revision
+        self.revision = events[-1].revision
 
     def _lose(self, reason: Exception) -> None:
         """Forget the revision after a restart of the cache. The next access subscribes again."""
-        self._revision = -1
+        self.__dict__.pop("revision", None)
 
 
 def state_key(form: Form, version: KeyVersion) -> StateKey:

@@ -204,7 +204,7 @@ def _is_ordinary(request: Request, old: Any) -> bool:
         and not request.options.field_manager
         and not (old.metadata.managedFields and _is_applied(old.metadata.managedFields))
         and request.version in ("", request.resource.stored)
-        and request.resource.home is request.resource
+        and request.resource.alias_of is None
     )
 
 
