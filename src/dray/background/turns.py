@@ -16,6 +16,7 @@ never wait for units. Left out: size limits.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from time import perf_counter
@@ -206,13 +207,10 @@ class LoopShare:
         if units > self._left and self._left < ALLOWANCE:
             return False
         self._left -= units
-        self._renew_later()
-        return True
-
-    def _renew_later(self) -> None:
         if not self._renews:
             self._renews = True
             asyncio.get_running_loop().call_soon(self._renew)
+        return True
 
     def _renew(self) -> None:
         """Renew the allowance in a new iteration, and serve waiting requests in order."""
@@ -235,7 +233,15 @@ class _Loop:
         self.share = LoopShare()
 
 
+class _Latest(threading.local):
+    """Event loop that a thread has asked about last, with its state: a thread rarely has another one."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    state = _Loop()
+
+
 _LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = WeakKeyDictionary()
+_LATEST = _Latest()
 
 
 def turns() -> LoopTurns:
@@ -252,9 +258,13 @@ async def take(units: int) -> None:
 
 def _running() -> _Loop:
     loop = asyncio.get_running_loop()
+    latest = _LATEST
+    if latest.loop is loop:
+        return latest.state
     found = _LOOPS.get(loop)
     if found is None:
         found = _LOOPS[loop] = _Loop()
+    latest.loop, latest.state = loop, found
     return found
 
 

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
 from dray.api.errors import ApiError, Expired, Forbidden, Gone, NotFound, ServiceUnavailable
-from dray.background.turns import EVENT, in_turns
+from dray.background.turns import ALLOWANCE, EVENT, batched, in_turns, take
 from dray.client.backoff import Backoff
 from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object, T, WatchEvent, resource_of
@@ -36,6 +36,9 @@ _MOST_CHANGES = 1_000
 # Number of objects from which an index is built before its first query, so that the first query is fast too.
 # Building an index of this size takes about 4 ms. Keeping an unused index up to date costs more with every change.
 _MANY_OBJECTS = 5_000
+
+# Number of events that are passed on before other tasks of the process may run.
+_EVENTS_AT_ONCE = ALLOWANCE // 2 // EVENT
 
 Key = tuple[str, str]
 """(namespace, empty for cluster-scoped objects; name)."""
@@ -81,7 +84,8 @@ class _Index(Generic[T]):
         self._values: dict[Key, tuple[str, ...]] = {}  # object → its index values, if it has any
 
     def find(self, value: str) -> Objects[T]:
-        self._make_current()
+        if self._known != len(self._changes):
+            self._make_current()
         return [self._objects[key] for key in self._entries.get(value, ())]
 
     def count(self, value: str) -> int:
@@ -305,7 +309,8 @@ class Informer(Generic[T]):
                     heard = True
                     self._allow()
                     self._backoff.reset()
-                async for some in in_turns(batch, EVENT):
+                for some in batched(batch, _EVENTS_AT_ONCE):
+                    await take(EVENT * len(some))
                     self._apply(some)
                 some = ()
                 del batch  # free its objects: they may be large, and the next batch may take long

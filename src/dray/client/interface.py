@@ -35,7 +35,7 @@ from dray.api.custom import CustomObject
 from dray.api.errors import BadRequest, NotFound
 from dray.api.objects import Object as Object  # part of the interface
 from dray.api.resources import BY_TYPE, Resource
-from dray.api.wire import Tree, Wire
+from dray.api.wire import Tree
 
 T = TypeVar("T", bound=Object)
 
@@ -106,7 +106,9 @@ class Client(ABC):
         """
         resource = resource_of(type_)
         place = resource, _namespace(resource, obj, namespace), name if subresource else "", subresource
-        return cast(T, await self._object(CreateCall(*place, body=cast(Tree | Wire, obj))))
+        body: Any = obj
+        created: T = await self._object(CreateCall(*place, body=body))
+        return created
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
@@ -148,9 +150,11 @@ class Client(ABC):
         the object was changed since it was read, or replaced by another object of the same name;
         `dray.client.status.change_status` retries.
         """
-        resource, meta, read = resource_of(type(obj)), obj.metadata, cast(Wire, obj)
+        resource, meta = resource_of(type(obj)), obj.metadata
+        read: Any = obj
         place = resource, meta.namespace, required_name(resource, meta.name)
-        return cast(T, await self._object(StatusCall(*place, read=read, wanted=replace(read, status=status))))
+        written: T = await self._object(StatusCall(*place, read=read, wanted=replace(read, status=status)))
+        return written
 
     async def delete(
         self,
@@ -281,14 +285,15 @@ def resource_of(type_: type[Object]) -> Resource:
 
     Raises NotFound if the definition of a custom resource was deleted, and KeyError for an unknown type.
     """
-    found: Resource | None = BY_TYPE.get(type_)  # type: ignore[arg-type]  # types of custom resources are not in it
-    if found is None:
-        found = getattr(type_, "RESOURCE", None)
+    try:
+        return BY_TYPE[type_]  # type: ignore[index]  # types of custom resources are not in it
+    except KeyError:
+        found: Resource | None = getattr(type_, "RESOURCE", None)
         if found is None and issubclass(type_, CustomObject):
-            raise NotFound(f"{type_.__name__} is not defined any more")
+            raise NotFound(f"{type_.__name__} is not defined any more") from None
         if found is None:
-            raise KeyError(type_)
-    return found
+            raise
+        return found
 
 
 def type_of(resource: Resource) -> type[Object]:

@@ -172,6 +172,7 @@ class Unfinished(msgspec.Struct, frozen=True):
 
 
 PlacementDecision = Promise | Refused | Unfinished
+_Preference = Callable[[NodeInfo], float]  # rates the prioritized alternatives available on a node
 RuleObserver = Callable[[Pod, SchedulingRule, NodeReason | None, int], None]
 """Called with each verdict: the rule, the reason for refusing the nodes (None if accepted), and a bit set of nodes."""
 
@@ -241,8 +242,11 @@ class Placement:
 
     def decide(self, attempt: Attempt) -> PlacementDecision:
         """Find a node and devices for a pod. Returns a promise, a refusal with reasons, or Unfinished."""
+        start = self.start
         decision = self._decide_counted(attempt)
         attempt.is_unfinished = isinstance(decision, Unfinished)
+        if attempt.is_unfinished:
+            self.start = start  # the number of parts must not affect where the search for the next pod starts
         return decision
 
     def _decide_counted(self, attempt: Attempt) -> PlacementDecision:
@@ -282,14 +286,8 @@ class Placement:
             self._neighbours.census = None
 
     def _decide(self, attempt: Attempt) -> PlacementDecision:
-        start = self.start
-        decision = self._decide_in_turn(attempt, self._devices.turn())
-        if isinstance(decision, Unfinished):
-            self.start = start  # the number of parts must not affect where the search for the next pod starts
-        return decision
-
-    def _decide_in_turn(self, attempt: Attempt, turn: Turn | None) -> PlacementDecision:
         """Judge the nodes, then try to promise devices on the best node until this succeeds or no node is left."""
+        turn = self._devices.turn()
         self._devices.index.left_over()  # discard work that earlier questions left over
         judgement = self._judge(attempt, turn)
         found = attempt.devices = judgement.devices
@@ -365,19 +363,22 @@ class Placement:
 
     def score_rules(self, attempt: Attempt) -> list[tuple[Score, float]]:
         """Return the scores that apply to the pod of an attempt, with their weights."""
+        return self._score_rules(attempt, self._preference(attempt))
+
+    def _score_rules(self, attempt: Attempt, preference: _Preference | None) -> list[tuple[Score, float]]:
+        """Return the scores with their weights. `preference` rates the alternatives of the pod, if there are any."""
         weights = attempt.profile.weights
         rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
         if weight := weights.get(DEVICE_PACKING, 0):
             rules.append((DevicePacking(partial(self._packing_cost, attempt)), weight))
-        preference = self._preference(attempt)
         if preference is not None and weights.get(BetterAlternatives.name, 0):
             rules.append((BetterAlternatives(preference), weights[BetterAlternatives.name]))
         return rules
 
     def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
         """Return the best of the nodes by weighted scores. Compares only a sample if there are many nodes."""
-        rules = self.score_rules(attempt)
         preference = self._preference(attempt)
+        rules = self._score_rules(attempt, preference)
         if preference is not None and attempt.profile.weights.get(BetterAlternatives.name, 0):
             compared = self._preferred(attempt, nodes, preference)
         else:
@@ -396,7 +397,7 @@ class Placement:
         index.left_over()  # a score is not worth more work
         return index.cost_of(info.name, together(outcome.taken).touched) if isinstance(outcome, Allocated) else None
 
-    def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
+    def _preference(self, attempt: Attempt) -> _Preference | None:
         """Return a function that rates the prioritized alternatives available on a node; None without alternatives."""
         found = attempt.devices
         if not has_alternatives(attempt.claims):
@@ -408,7 +409,7 @@ class Placement:
 
         return preference
 
-    def _preferred(self, attempt: Attempt, nodes: int, preference: Callable[[NodeInfo], float]) -> Sample:
+    def _preferred(self, attempt: Attempt, nodes: int, preference: _Preference) -> Sample:
         """Return up to 100 of the nodes with the best alternatives.
 
         The nodes are ranked among all nodes, or among the percentage of nodes that the profile sets.

@@ -121,10 +121,17 @@ class SchedulerCore:
         self._profiles = profiles
         self._fallback = next(iter(profiles.values())) if fallback else None
         self._progress = _Progress(SchedulingQueue(lambda: self._progress.now, flush_after=flush_after))
+        self.queue = self._progress.queue
         self.state = ClusterState(objects, gates, clock, defers=defers, binding_timeouts=binding_timeouts)
         self.preemption = Preemption(objects, self.state)
         self.preempts = True  # whether pods that fit nowhere may preempt others
         self.gangs = GangScheduling(self)
+        self._changes: dict[type[Any], Callable[[Any, Any], object]] = {
+            Pod: self._change_pod,
+            ResourceClaim: self._change_claim,
+            PodGroup: self._change_group,
+            Node: self._change_node,
+        }
 
     @property
     def now(self) -> float:
@@ -134,10 +141,6 @@ class SchedulerCore:
     @now.setter
     def now(self, seconds: float) -> None:
         self._progress.now = seconds
-
-    @property
-    def queue(self) -> SchedulingQueue:
-        return self._progress.queue
 
     def profile_of(self, pod: Pod) -> SchedulerProfile | None:
         """Return the profile for a pod, or None for a pod of another scheduler."""
@@ -150,31 +153,34 @@ class SchedulerCore:
 
         Wakes the pods that the change may help.
         """
-        if isinstance(old, Pod) and isinstance(new, Pod) and old.metadata.uid != new.metadata.uid:
-            self.apply(old, None)  # another pod of the same name
-            old = None
+        self._changes.get(type(new if new is not None else old), self._change)(old, new)
+
+    def _change(self, old: Any, new: Any) -> Effect:
+        """Update the state for an object of any type, and wake the pods that the change may help.
+
+        Returns the effect on refused pods.
+        """
         effect = self.state.change(old, new)
         if effect is not NOTHING:
             self.wake(effect)
-        match new if new is not None else old:
-            case Pod():
-                self._pod_changed(old, new, has_left_node=effect.rules >= ROOM_RULES)
-            case ResourceClaim() as claim:
-                if old is None:
-                    self._progress.claim_came = self.now
-                self._claim_changed(claim, gone=new is None)
-            case PodGroup() as group if old is None or new is None or old.spec != new.spec:
-                self._group_changed(group, gone=new is None)
-            case Node() if new is None:
-                self.gangs.abandon()
+        return effect
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None, *, has_left_node: bool) -> None:
-        """Update queue and gangs for a pod that was created, changed or deleted."""
+    def _change_node(self, old: Node | None, new: Node | None) -> None:
+        self._change(old, new)
+        if new is None:
+            self.gangs.abandon()
+
+    def _change_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Update state, queue and gangs for a pod that was created, changed or deleted."""
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._change_pod(old, None)  # another pod of the same name
+            old = None
+        effect = self._change(old, new)
         if new is None or podclaims.is_finished(new):
             pod = new or old
             assert pod is not None
             self._leaves_queue(pod, counts=False)
-            if has_left_node:
+            if effect.rules >= ROOM_RULES:
                 self._left_claims(pod)
         elif new.spec.nodeName:
             self._leaves_queue(new, counts=True)
@@ -190,10 +196,12 @@ class SchedulerCore:
             self._leaves_queue(new, counts=False)
             return
         is_ready = not self._lacks_something(new)
-        if not is_ready:
-            self.gangs.abandon(new)
-        has_turned = self.state.gangs.note(new, is_ready=is_ready)
-        lacks_group = self.state.gangs.waits(new) is not None
+        has_turned = lacks_group = False
+        if self.state.gangs.key_of(new) is not None:
+            if not is_ready:
+                self.gangs.abandon(new)
+            has_turned = self.state.gangs.note(new, is_ready=is_ready)
+            lacks_group = self.state.gangs.waits(new) is not None
         waiting = self.queue.add(new, gated=not is_ready or lacks_group)
         if lacks_group and self.state.nominations.clear(new.metadata.uid):
             self._progress.unkept.append(new)
@@ -224,11 +232,16 @@ class SchedulerCore:
         key = self.state.gangs.key_of(pod)
         return [*self.objects.members(*key)] if key is not None else ()
 
-    def _group_changed(self, group: PodGroup, *, gone: bool) -> None:
+    def _change_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Recheck and wake the pods of a PodGroup that was created, changed or deleted."""
+        self._change(old, new)
+        group = new or old
+        assert group is not None
+        if old is not None and new is not None and old.spec == new.spec:
+            return
         key = group.metadata.namespace, group.metadata.name
         self.gangs.abandon()
-        if gone:
+        if new is None:
             self.gangs.group_gone(key)
         members = [*self.objects.members(*key)]
         for pod in members:
@@ -249,9 +262,18 @@ class SchedulerCore:
             if claim is not None and state_of(claim) is ClaimState.ALLOCATED:
                 self._recheck(self.objects.consumers(namespace, claim.metadata.name))
 
-    def _claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
-        """Recheck the pods that use a claim which was created, changed or deleted."""
-        if gone and is_extended_resource_claim(claim) and (owner := podclaims.made_for(claim, "Pod")) is not None:
+    def _change_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Update the state for a claim that was created, changed or deleted, and recheck the pods that use it."""
+        self._change(old, new)
+        claim = new or old
+        assert claim is not None
+        if old is None:
+            self._progress.claim_came = self._progress.now
+        if (
+            new is None
+            and is_extended_resource_claim(claim)
+            and (owner := podclaims.made_for(claim, "Pod")) is not None
+        ):
             waiting = self.queue.get(owner.uid)  # a leftover claim may have blocked the pod
             if waiting is not None and waiting.refused_by & DEVICE_RULES:
                 self.queue.activate_one(owner.uid)
@@ -262,12 +284,13 @@ class SchedulerCore:
 
         Wakes those refused for devices.
         """
+        queue = self.queue
         for pod in pods:
-            waiting = self.queue.get(pod.metadata.uid)
+            waiting = queue.get(pod.metadata.uid)
             if waiting is not None and waiting.place is not QueuePlace.TRYING:
                 self._pod_waits(waiting.pod, waiting.pod)
                 if waiting.refused_by & DEVICE_RULES:
-                    self.queue.activate_one(pod.metadata.uid)
+                    queue.activate_one(pod.metadata.uid)
 
     def wake(self, effect: Effect) -> None:
         """Wake the pods that a change may help.
@@ -441,12 +464,14 @@ class SchedulerCore:
     def place(self, waiting: Waiting, promise: Promise) -> None:
         """Count a pod on its promised node and end the attempt."""
         assert waiting.attempt is not None
-        demand = with_claims(waiting.pod, waiting.attempt.candidate.demand, promise.node_claims)
-        waiting.nomination = self.state.nominations.get(waiting.key)
-        if self.state.nominations.clear(waiting.key):
+        pod, uid, nominations = waiting.pod, waiting.key, self.state.nominations
+        demand = with_claims(pod, waiting.attempt.candidate.demand, promise.node_claims)
+        waiting.nomination = nominations.get(uid)
+        if waiting.nomination is not None:
+            nominations.clear(uid)
             self.wake(ROOM_AND_DEVICES)
-        self.state.table.place(waiting.pod, promise.node, demand)
-        self._progress.promised[waiting.key] = priority_of(waiting.pod)
+        self.state.table.place(pod, promise.node, demand)
+        self._progress.promised[uid] = priority_of(pod)
         self.end(waiting)
 
     def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:

@@ -62,11 +62,12 @@ class ClusterModel(SchedulerCore):
         """Context manager: undo all changes made to the model within the block when the block ends."""
         progress, start = self._progress, self.state.placement.start
         self._progress = progress.copy()
+        self.queue = self._progress.queue
         try:
             with self.state.journal.open():
                 yield
         finally:
-            self._progress, self.state.placement.start = progress, start
+            self._progress, self.queue, self.state.placement.start = progress, progress.queue, start
 
 
 class _ModelObjects(StoredObjects):

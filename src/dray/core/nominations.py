@@ -126,6 +126,8 @@ class Nominations:
         Returns whether an existing nomination was replaced or ended.
         """
         uid, name = new.metadata.uid, new.status.nominatedNodeName
+        if not name and not self._known:
+            return False  # as for most pods
         known = self._known.get(uid)
         before = old.status.nominatedNodeName if old is not None else ""
         if name != before and name != (known.node if known is not None else ""):

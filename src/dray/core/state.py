@@ -128,8 +128,11 @@ class ClusterState:
         Both objects have the same type, namespace and name. Returns the effect on refused pods.
         """
         change = self._changes.get(type(new if new is not None else old))
-        effect = change(old, new) if change is not None else NOTHING
-        self._changed += effect is not NOTHING
+        if change is None:
+            return NOTHING
+        effect = change(old, new)
+        if effect is not NOTHING:
+            self._changed += 1
         return effect
 
     def _change_pod(self, old: Pod | None, new: Pod | None) -> Effect:

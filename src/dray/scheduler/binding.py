@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -51,16 +50,17 @@ class Overtaken(Exception):
 PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that another client was faster
 
 
-@contextmanager
-def maybe_written(written: dict[str, ResourceClaim], claim: ResourceClaim) -> Iterator[None]:
-    """Context manager: record a claim that the block writes, even if the response is lost.
+async def recorded(
+    written: dict[str, ResourceClaim], claim: ResourceClaim, write: Awaitable[ResourceClaim]
+) -> ResourceClaim:
+    """Await a write of a claim, and record the claim in `written` even if the response is lost.
 
-    The record is removed if another client was faster.
+    Returns the written claim. The record is removed if another client was faster.
     """
     is_known = claim.metadata.uid in written
     written[claim.metadata.uid] = claim
     try:
-        yield
+        return await write
     except PASSING:
         if not is_known:
             del written[claim.metadata.uid]
@@ -275,8 +275,8 @@ class Binder:
                 if self._is_settled(promise, use, claim):
                     return claim, own
                 # Written claims are checked again, because a server without a feature gate drops unknown fields.
-                with maybe_written(written, claim):
-                    claim, own = await self._write(promise, use, claim)
+                status, adds_own = reservation(promise, use, claim, self._sharing)
+                claim, own = await recorded(written, claim, self.write(claim, status)), adds_own
             except Conflict:
                 claim = await self._read_again(promise, use.claim)
         raise Overtaken(f'resourceclaim "{claim.metadata.name}" keeps changing')
@@ -287,14 +287,6 @@ class Binder:
             return False
         claims = promise.claims
         return podclaims.consumer_to_add(claim, claims.pod, claims.through(use), self._sharing) is None
-
-    async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
-        """Write the allocation and reservation of a claim.
-
-        Returns the claim, and whether the pod's own reservation was added.
-        """
-        status, own = reservation(promise, use, claim, self._sharing)
-        return await self.write(claim, status), own
 
     async def write(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         """Write the status of a claim, after adding the finalizer. Returns the written claim.

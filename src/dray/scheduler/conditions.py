@@ -66,6 +66,11 @@ class BindingConditions:
         self._now = now
         self._waits: dict[str, list[_Wait]] = {}  # by claim uid
 
+    @property
+    def has_waits(self) -> bool:
+        """Whether any pod waits for its devices."""
+        return bool(self._waits)
+
     def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> None:
         """Pass a changed or deleted claim to the waits for this claim."""
         for wait in self._waits.get(claim.metadata.uid, ()):

@@ -108,13 +108,15 @@ class InformerFeed:
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         """Apply changed pods, and forget the reported status of pods that have ended."""
         self._on_changes(deltas)
+        if not self._pod_status.has_reported:
+            return
         for old, new in deltas:
             if (gone := old if new is None else new) is not None and (new is None or is_finished(new)):
                 self._pod_status.forget(gone.metadata.uid)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         """Pass changed claims to the waits for binding conditions, and apply them."""
-        for old, new in deltas:
+        for old, new in deltas if self._conditions.has_waits else ():
             if (claim := new or old) is not None:
                 self._conditions.claim_changed(claim, gone=new is None)
         self._on_changes(deltas)

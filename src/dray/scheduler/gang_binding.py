@@ -24,7 +24,7 @@ from dray.client import Client
 from dray.core.gang_attempt import PlacedMember
 from dray.core.gangs import GroupKey
 from dray.core.reservations import reservation
-from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken, maybe_written
+from dray.scheduler.binding import CONFLICTS_ENDURED, Binder, BindingPreparation, Overtaken, recorded
 from dray.scheduler.tasks import each
 
 log = logging.getLogger(__name__)
@@ -142,8 +142,7 @@ class GangBinder:
         async def write(uid: str) -> None:
             written[uid] = claim = claims[uid]
             if claim.status != planned[uid]:
-                with maybe_written(plan.shared, claim):
-                    written[uid] = await self._binder.write(claim, planned[uid])
+                written[uid] = await recorded(plan.shared, claim, self._binder.write(claim, planned[uid]))
 
         await each([*planned], write)
         return written

@@ -68,6 +68,11 @@ class PodStatusWriter:
         self.forget(pod.metadata.uid)
         self.recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
 
+    @property
+    def has_reported(self) -> bool:
+        """Whether the last report about any pod is still known."""
+        return bool(self._told)
+
     def forget(self, uid: str) -> None:
         """Forget the last report about a pod."""
         if self._told.pop(uid, None) and not self._told:

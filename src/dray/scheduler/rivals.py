@@ -14,7 +14,7 @@ import logging
 from collections import Counter as Tally
 from collections.abc import Container, Iterable
 
-from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.allocations import DeviceId, taken_by, taken_by_claim
 from dray.api.errors import Timeout
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
@@ -84,15 +84,17 @@ class AllocatedDevices:
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for old, new in deltas:
-            before, after = taken_by_claim(old).devices, taken_by_claim(new).devices
-            if before != after:
-                self._move(key_of(new or old), before, after)  # type: ignore[arg-type]  # one of them is not None
+            earlier = old.status.allocation if old is not None else None
+            current = new.status.allocation if new is not None else None
+            if earlier is not current:
+                before, after = taken_by(earlier).devices, taken_by(current).devices
+                if before != after:
+                    self._move(key_of(new or old), before, after)  # type: ignore[arg-type]  # one of them is not None
             if new is not None and self._waits:
                 self._tell_waiting(new)
 
     def _move(self, key: Key, before: Iterable[DeviceId], after: Iterable[DeviceId]) -> None:
         """Update the holders of devices after a claim's allocation changed."""
-        changed = {*before, *after}
         for device in before:
             holders = self._holders.get(device, {})
             holders.pop(key, None)
@@ -100,17 +102,19 @@ class AllocatedDevices:
                 self._holders.pop(device, None)
         for device in after:
             self._holders.setdefault(device, {})[key] = None
-        for device in changed:
-            self._judge(device)
-        ALLOCATED_TWICE.of().value = len(self._twice)
+        for device in {*before, *after}:
+            if device in self._twice or len(self._holders.get(device, ())) > 1:
+                self._judge(device)
 
     def _judge(self, device: DeviceId) -> None:
         """Record whether a device is held by several claims, and report this once in the log and as events."""
         holders = self._holders.get(device, {})
         if len(holders) < 2:
             self._twice.discard(device)
+            ALLOCATED_TWICE.of().value = len(self._twice)
         elif device not in self._twice:
             self._twice.add(device)
+            ALLOCATED_TWICE.of().value = len(self._twice)
             names = " and ".join(f"{namespace}/{name}" for namespace, name in holders)
             text = f"device {device} is allocated to the claims {names}"
             log.error("%s", text)
