@@ -1,7 +1,7 @@
 """The allocator as one pure function from (node, claims, classes, slices, taken, features, steps) to an outcome.
 
-Each call starts without cached state. A scheduler uses an `Index` instead, which calls the same `decide`. Left out: writing
-the outcome.
+Each call starts without cached state. A scheduler uses an `Index` instead, which calls the same `decide`. Left out:
+writing the outcome.
 """
 
 from __future__ import annotations

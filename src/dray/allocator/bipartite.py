@@ -1,8 +1,8 @@
 """Assigns devices to demands when each device can serve one demand: a maximum bipartite matching on bit sets.
 
-Demands can accept the same devices, so counting is not enough; the matching uses augmenting paths. Demands are served in
-order, and each takes the lowest devices it can. Left out: constraints and alternatives, which `feasibility` fixes before it
-calls `assign`.
+Demands can accept the same devices, so counting is not enough; the matching uses augmenting paths. Demands are served
+in order, and each takes the lowest devices it can. Left out: constraints and alternatives, which `feasibility` fixes
+before it calls `assign`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How much a search for devices may take, counted in steps and never in seconds.
 
-A step is a fixed amount of work: an evaluation of a plain selector on a device, or a part of a question that the search
-asks itself. The same question takes the same steps on every machine, however busy it is, so a budget of steps gives the
-same answer everywhere. Seconds that people configure become steps at one rate. Left out: what takes how many steps
-(`content`, `feasibility`, `dray.cel.limits`).
+A step is a fixed amount of work: an evaluation of a plain selector on a device, or a part of a question that the
+search asks itself. The same question takes the same steps on every machine, however busy it is, so a budget of steps
+gives the same answer everywhere. Seconds that people configure become steps at one rate. Left out: what takes how
+many steps (`content`, `feasibility`, `dray.cel.limits`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class OutOfSteps(Interrupted):
 class Budget(NamedTuple):
     """Steps that a question about many nodes may take; None for no limit.
 
-    Each node may take `node` steps. Nodes are charged in the order of their numbers, and what several nodes have in common
-    is charged once. Once `total` steps are charged, nodes that would need more are left undecided; where a node fits, that
-    is so after `enough` steps.
+    Each node may take `node` steps. Nodes are charged in the order of their numbers, and what several nodes have in
+    common is charged once. Once `total` steps are charged, nodes that would need more are left undecided; where a
+    node fits, that is so after `enough` steps.
     """
 
     node: int | None = None
@@ -77,7 +77,9 @@ class Turn:
 
 
 class StepMeter:
-    """Counts the steps of a computation. Raises OutOfSteps beyond the limit and Interrupted when `interrupt` returns true."""
+    """Counts the steps of a computation. Raises OutOfSteps beyond the limit and Interrupted when `interrupt` returns
+    true.
+    """
 
     __slots__ = ("interrupt", "limit", "steps")
 

@@ -1,8 +1,8 @@
 """How much of a device's capacity a request consumes, according to the device's request policy.
 
-A capacity that the request does not name is consumed by its default amount, or completely if it has none. A requested amount
-is rounded up to one that the policy allows. A device cannot serve a request that its policy or its size does not allow. Left
-out: how much of the capacity other claims hold (`packing`).
+A capacity that the request does not name is consumed by its default amount, or completely if it has none. A requested
+amount is rounded up to one that the policy allows. A device cannot serve a request that its policy or its size does
+not allow. Left out: how much of the capacity other claims hold (`packing`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Consumption = dict[str, Quantity]
 
 
 class CapacityFault(NamedTuple):
-    """A capacity for which the consumed amount is invalid. This is an error, not merely a device that cannot serve the request."""
+    """A capacity for which the consumed amount is invalid. This is an error, not merely a device that cannot serve the
+    request.
+    """
 
     capacity: str
     code: InputCode

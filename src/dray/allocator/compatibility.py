@@ -1,8 +1,8 @@
 """Compatibility groups: which devices may consume counters of one counter set at the same time.
 
-Devices may do so if they have a group in common, or if none of them has a group. Each device in use restricts the groups that
-its counter sets still accept. Only used if DRADeviceCompatibilityGroups is on. Left out: the amounts that devices consume
-(`packing`).
+Devices may do so if they have a group in common, or if none of them has a group. Each device in use restricts the
+groups that its counter sets still accept. Only used if DRADeviceCompatibilityGroups is on. Left out: the amounts that
+devices consume (`packing`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The devices of a slice without pool and node names, and cached facts about each device.
 
-Nodes with the same hardware publish slices that differ in pool and node only. They share one `DeviceList`, so each selector
-runs once for all of them. Every answer is a bit set over the positions of devices in the slice. Left out: which pools and
-nodes the devices belong to (`layout`, `pools`).
+Nodes with the same hardware publish slices that differ in pool and node only. They share one `DeviceList`, so each
+selector runs once for all of them. Every answer is a bit set over the positions of devices in the slice. Left out:
+which pools and nodes the devices belong to (`layout`, `pools`).
 """
 
 from __future__ import annotations
@@ -231,8 +231,9 @@ class DeviceList:
     def match(self, selectors: tuple[str, ...], limit: int | None = None, turn: Turn | None = None) -> SelectorMatch:
         """Evaluate selectors one after the other, each on the devices that match the earlier ones.
 
-        Raises `OutOfSteps` if this takes more than `limit` steps, also if the result is cached. With a turn, raises `Deferred`
-        if a selector can take long, and `Interrupted` when the turn is over; the next call continues from there.
+        Raises `OutOfSteps` if this takes more than `limit` steps, also if the result is cached. With a turn, raises
+        `Deferred` if a selector can take long, and `Interrupted` when the turn is over; the next call continues from
+        there.
         """
         found = self._matches.get(selectors)
         if found is None:
@@ -260,7 +261,9 @@ class DeviceList:
         return judging.match
 
     def _begin(self, selectors: tuple[str, ...], limit: int | None, turn: Turn | None) -> _Judging:
-        """Start the evaluation of the last selector, with results for unchanged devices taken over from the previous list."""
+        """Start the evaluation of the last selector, with results for unchanged devices taken over from the previous
+        list.
+        """
         judging = _Judging(self, selectors, self.match(selectors[:-1], limit, turn))
         if (then := self._matched_before.get(selectors)) is not None:
             asked = judging.left
@@ -284,7 +287,9 @@ class DeviceList:
         return view
 
     def values(self, attribute: str, lists: bool = False) -> dict[TypedValue, int]:
-        """Return the devices with an attribute (qualified name) by value. With `lists`, each element of a list counts as a value."""
+        """Return the devices with an attribute (qualified name) by value. With `lists`, each element of a list counts
+        as a value.
+        """
         found = self._values.get((attribute, lists))
         if found is None:
             found = self._values[attribute, lists] = {}

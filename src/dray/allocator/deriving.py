@@ -1,7 +1,7 @@
 """Derived attributes: values that an expression of a request computes for devices, for use in constraints.
 
-An expression is evaluated only on requested devices, once for each. This can take long, so another process can do it. Left
-out: which devices are requested (`problem`), and the expressions themselves (`dray.cel`).
+An expression is evaluated only on requested devices, once for each. This can take long, so another process can do it.
+Left out: which devices are requested (`problem`), and the expressions themselves (`dray.cel`).
 """
 
 from __future__ import annotations

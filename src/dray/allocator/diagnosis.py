@@ -1,7 +1,7 @@
 """Explains why no allocation exists: at which filter steps devices were lost, and which requests conflict.
 
-Runs only on request, after a search without result, and within a number of steps. If the steps are not enough, the smallest
-conflict is missing from the result. Left out: text.
+Runs only on request, after a search without result, and within a number of steps. If the steps are not enough, the
+smallest conflict is missing from the result. Left out: text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Errors in the input, without the names of a node and a claim.
 
-One plan serves many claims and many nodes, so a fault contains numbers, and `failed` fills in the names. Left out: shortages
-of devices, which are no errors (`diagnosis`).
+One plan serves many claims and many nodes, so a fault contains numbers, and `failed` fills in the names. Left out:
+shortages of devices, which are no errors (`diagnosis`).
 """
 
 from __future__ import annotations

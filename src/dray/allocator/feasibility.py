@@ -1,12 +1,12 @@
 """The feasibility oracle: decides whether the remaining demands can be served, so that the search need not backtrack.
 
-Once every alternative and every shared attribute value is decided, serving demands is a bipartite matching. The oracle
-therefore branches only on alternatives and values, first on the one with the fewest possibilities. Before that, cheap
-necessary conditions exclude what is impossible: too few devices, no common value, no matching of the minimum demands, no
-packing of groups into values, more consumption than all counters allow. Devices that consume counters or capacity are chosen
-one by one if the lowest fitting devices do not serve all demands. Parts that share nothing are solved separately. Failed
-states are remembered, independent of the names of equal values. Packing is NP-hard, so steps are counted. Left out: the order
-of solutions, which only `search` needs.
+Once every alternative and every shared attribute value is decided, serving demands is a bipartite matching. The
+oracle therefore branches only on alternatives and values, first on the one with the fewest possibilities. Before
+that, cheap necessary conditions exclude what is impossible: too few devices, no common value, no matching of the
+minimum demands, no packing of groups into values, more consumption than all counters allow. Devices that consume
+counters or capacity are chosen one by one if the lowest fitting devices do not serve all demands. Parts that share
+nothing are solved separately. Failed states are remembered, independent of the names of equal values. Packing is
+NP-hard, so steps are counted. Left out: the order of solutions, which only `search` needs.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ FeasibleGrants = dict[int, DemandGrant]
 class Standing(NamedTuple):
     """The decisions made before the demands.
 
-    For each constraint, `pins` contains the devices that have the value already chosen (0: none chosen yet), or for distinct
-    values the devices that are excluded now. `spent` is what has been consumed.
+    For each constraint, `pins` contains the devices that have the value already chosen (0: none chosen yet), or for
+    distinct values the devices that are excluded now. `spent` is what has been consumed.
     """
 
     pins: Sequence[int]
@@ -238,7 +238,9 @@ class Oracle:
     # Bounds and branching.
 
     def _open_rules(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> list[int]:
-        """Return the constraints that a matching cannot decide: several devices depend on a value that is not chosen yet."""
+        """Return the constraints that a matching cannot decide: several devices depend on a value that is not chosen
+        yet.
+        """
         return [
             number
             for number, bound in _by_rule(demands).items()
@@ -331,7 +333,9 @@ class Oracle:
     def _branch_on_device(
         self, demands: list[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> FeasibleGrants | None:
-        """Try devices one by one, for distinct values and for devices that consume something, which no matching decides."""
+        """Try devices one by one, for distinct values and for devices that consume something, which no matching
+        decides.
+        """
         demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
         tried = 0
@@ -379,8 +383,8 @@ class Oracle:
     def _worth_trying(self, option: Option, demands: Sequence[DeviceDemand], standing: Standing) -> Iterator[int]:
         """Yield sets of equivalent devices of an option, without those that another set dominates.
 
-        Devices dominate others if they can serve the same demands and consume less. In any solution, a dominated device can be
-        replaced by a dominating one, or exchanged with the demand that has it.
+        Devices dominate others if they can serve the same demands and consume less. In any solution, a dominated
+        device can be replaced by a dominating one, or exchanged with the demand that has it.
         """
         alike = self.room.alike(option.devices, _takers(demands), standing.spent)
         for role in split(option.devices, self._roles(demands)):
@@ -566,7 +570,9 @@ def _disjoint(groups: Sequence[_SharedValueDemands]) -> list[_SharedValueDemands
 
 
 def _cannot_pack(values: Sequence[int], groups: Sequence[_SharedValueDemands]) -> bool:
-    """Return whether groups cannot be packed into values: n devices of a value hold at most n // size groups of a size."""
+    """Return whether groups cannot be packed into values: n devices of a value hold at most n // size groups of a
+    size.
+    """
     for size in sorted({group.need for group in groups}):
         large = [group.devices for group in groups if group.need >= size]
         usable = union(large)

@@ -1,8 +1,8 @@
 """Decides whether a state of the search can still lead to an event: a complete answer, or an error on the way to one.
 
-The undecided part of the problem becomes demands for the oracle. Two cases are approximated so that no event is missed: admin
-access in several claims at once, where a device may serve twice, and errors, for which only what comes before them must be
-servable. Left out: the order of decisions (`search`).
+The undecided part of the problem becomes demands for the oracle. Two cases are approximated so that no event is
+missed: admin access in several claims at once, where a device may serve twice, and errors, for which only what comes
+before them must be servable. Left out: the order of decisions (`search`).
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ class Foresight:
     ) -> Iterator[Trigger]:
         """Yield the ways in which a constraint can refuse a device that a request for all devices must include.
 
-        The devices can conflict with each other, or with a value that an earlier request chose. `visited` are the devices whose
-        counters suffice, because counters are checked before constraints.
+        The devices can conflict with each other, or with a value that an earlier request chose. `visited` are the
+        devices whose counters suffice, because counters are checked before constraints.
         """
         matching = self.items[number].choices[place].matching
         pin = state.pins[rule_number]

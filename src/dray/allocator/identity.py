@@ -11,10 +11,11 @@ ALTERNATIVES_LIMIT = 8  # alternatives of one request; the first one scores this
 
 
 class Features(msgspec.Struct, frozen=True, rename="camel"):
-    """The features that are enabled. Devices that need a disabled feature are skipped, requests that need one are refused.
+    """The features that are enabled. Devices that need a disabled feature are skipped, requests that need one are
+    refused.
 
-    Each feature is a feature gate of Kubernetes with the same default (`GATE_OF`). JSON uses adminAccess, derivedAttributes and
-    so on.
+    Each feature is a feature gate of Kubernetes with the same default (`GATE_OF`). JSON uses adminAccess,
+    derivedAttributes and so on.
     """
 
     admin_access: bool = True

@@ -1,10 +1,10 @@
 """The allocator for a scheduler: the same answers as `allocate`, computed incrementally from cached state.
 
-Nothing is computed twice. Claims with equal specs share one plan. A plan is evaluated once for each layout. A decision is
-cached by which of the relevant devices are in use. The nodes that fit are a bit set for each plan, and a change invalidates
-only nodes that see it and that it can affect. Nodes that see exactly the same devices for a plan, as with a network-attached
-pool, are decided together. Claims that cannot compete for devices are decided separately. Not thread-safe. Left out: watching
-the cluster.
+Nothing is computed twice. Claims with equal specs share one plan. A plan is evaluated once for each layout. A
+decision is cached by which of the relevant devices are in use. The nodes that fit are a bit set for each plan, and a
+change invalidates only nodes that see it and that it can affect. Nodes that see exactly the same devices for a plan,
+as with a network-attached pool, are decided together. Claims that cannot compete for devices are decided separately.
+Not thread-safe. Left out: watching the cluster.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ QuestionKey = tuple[bytes, ...]  # encoded specs of claims
 
 
 class Fits:
-    """The nodes that can serve some claims, at the time of the question. Iterates over the names of the nodes that fit.
+    """The nodes that can serve some claims, at the time of the question. Iterates over the names of the nodes that
+    fit.
 
-    The same question returns the same object until the answer changes. `nodes`, `failing` and `undecided` are bit sets over
-    node numbers: nodes that fit, nodes with invalid input (`Index.allocate` returns the error), and nodes whose steps ran out or
-    whose computation was postponed (`Index.left_over`). `beyond` are undecided nodes that were not examined because the total
-    budget was used up. `question` is equal for claims with equal specs.
+    The same question returns the same object until the answer changes. `nodes`, `failing` and `undecided` are bit
+    sets over node numbers: nodes that fit, nodes with invalid input (`Index.allocate` returns the error), and nodes
+    whose steps ran out or whose computation was postponed (`Index.left_over`). `beyond` are undecided nodes that were
+    not examined because the total budget was used up. `question` is equal for claims with equal specs.
     """
 
     def __init__(
@@ -213,7 +214,9 @@ class _PlanEntry:
         return found
 
     def regard(self, change: SliceChange) -> None:
-        """Mark the nodes that a change affects as stale. If any device may have changed, also remove them from their groups."""
+        """Mark the nodes that a change affects as stale. If any device may have changed, also remove them from their
+        groups.
+        """
         if self.waits:
             for number in [number for number in self.waits if change.nodes >> number & 1]:
                 del self.waits[number]
@@ -377,8 +380,8 @@ class Index:
     def equivalence_key(self, node: str) -> Hashable | None:
         """Return a key that is equal for nodes on which every claim gets the same answer.
 
-        Such nodes have equal devices, of which the same ones are in use. Returns None for a node whose devices other nodes
-        can take as well.
+        Such nodes have equal devices, of which the same ones are in use. Returns None for a node whose devices other
+        nodes can take as well.
         """
         node_devices = self._inventory.node_devices(self.number(node))
         if node_devices.elsewhere or not all(
@@ -398,8 +401,8 @@ class Index:
     ) -> AllocationOutcome:
         """Allocate devices for all claims together on a node, within `steps` steps.
 
-        Does not mark devices as in use: call `take` with the allocation that is kept. With a turn, long computations are
-        postponed, and the answer is `GaveUp` until they are done.
+        Does not mark devices as in use: call `take` with the allocation that is kept. With a turn, long computations
+        are postponed, and the answer is `GaveUp` until they are done.
         """
         number = self._inventory.number(node)
         if number is None:
@@ -428,8 +431,8 @@ class Index:
     ) -> Fits:
         """Return which nodes, of the set `among` or of all, can serve all claims together.
 
-        Only nodes that have changed since the last question are examined. With a turn, the rest is postponed when the turn is
-        over. Intermediate results are kept, so the next call continues.
+        Only nodes that have changed since the last question are examined. With a turn, the rest is postponed when the
+        turn is over. Intermediate results are kept, so the next call continues.
         """
         asked = self._inventory.everyone if among is None else self._inventory.everyone & among
         several = len(claims) > 1
@@ -486,8 +489,8 @@ class Index:
     ) -> tuple[int, int]:
         """Decide nodes by number, until one is decided together with its group or the turn is over.
 
-        Returns the examined nodes and those of them that are undecided. Changing a large set copies it, so the sets change once
-        for many nodes.
+        Returns the examined nodes and those of them that are undecided. Changing a large set copies it, so the sets
+        change once for many nodes.
         """
         unsettled = 0
         for number in positions(waiting):
@@ -533,7 +536,9 @@ class Index:
     def _settle_node(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, turn: Turn | None
     ) -> tuple[int, bool]:
-        """Decide a node. Returns the nodes of its group (0 if it is the only member) and whether the decision is complete."""
+        """Decide a node. Returns the nodes of its group (0 if it is the only member) and whether the decision is
+        complete.
+        """
         node_devices, nodes = self._inventory.node_devices(number), 0
         if turn is not None:
             if (work := entry.waits.pop(number, None)) is not None and not (work.is_over or work.is_given_up):

@@ -1,9 +1,9 @@
 """All published devices and which of them are in use. A change costs only what it touches.
 
-Slices, nodes and devices in use are added and removed at any time. The view of a node is built when it is needed next.
-Equal device lists and equal layouts are one shared object. A device in use is one bit in the state of its slice, so a pool
-that every node can reach changes in one place. Each change is logged with the device list and the nodes that see it; `index`,
-which caches answers, reads that log. Left out: the answers.
+Slices, nodes and devices in use are added and removed at any time. The view of a node is built when it is needed
+next. Equal device lists and equal layouts are one shared object. A device in use is one bit in the state of its
+slice, so a pool that every node can reach changes in one place. Each change is logged with the device list and the
+nodes that see it; `index`, which caches answers, reads that log. Left out: the answers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class NodeDevices:
 
     @property
     def view(self) -> NodeView:
-        """The node's view. Raises LookupError if it is out of date; `Inventory.node_devices` returns nodes with a current view."""
+        """The node's view. Raises LookupError if it is out of date; `Inventory.node_devices` returns nodes with a
+        current view.
+        """
         if self.looked is None:
             raise LookupError(f"node {self.node.metadata.name} has no current view")
         return self.looked
@@ -318,8 +320,8 @@ class Inventory:
     def _states_with(self, id_: DeviceId, told: set[SliceState]) -> Iterable[tuple[SliceState, int]]:
         """Yield the slice states that contain a device, each with the device's bit, and log the change.
 
-        The change is logged also for the slices that share counters with the device. Slice states in `told` are not logged
-        again, so one call of `take` or `release` logs each slice once, however many devices it names.
+        The change is logged also for the slices that share counters with the device. Slice states in `told` are not
+        logged again, so one call of `take` or `release` logs each slice once, however many devices it names.
         """
         pool = self._pools.get(PoolName(id_.driver, id_.pool))
         for slice_state in pool.slice_states.values() if pool is not None else ():

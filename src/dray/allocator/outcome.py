@@ -1,7 +1,7 @@
 """The four possible outcomes of an allocation: Allocated, Unallocatable, Failed and GaveUp.
 
-Each contains what a scheduler needs to act and what an explanation needs. Left out: the search (`search`) and the text for
-people (`dray.api.reasons.wording`).
+Each contains what a scheduler needs to act and what an explanation needs. Left out: the search (`search`) and the
+text for people (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations

@@ -106,7 +106,9 @@ class Packing:
                 offset += len(part.content.devices)
 
     def _threshold(self, resource: int) -> tuple[list[int], list[int]]:
-        """Return the amounts that devices consume of a counter, ascending, and for each the devices that consume at least that."""
+        """Return the amounts that devices consume of a counter, ascending, and for each the devices that consume at
+        least that.
+        """
         drawing: dict[int, int] = {}
         for bit, amounts in self.draws.items():
             for number, much in amounts:
@@ -384,8 +386,8 @@ class NodeRoom:
     def _overcrowded(self, wanted: int, devices: int, gone: Mapping[int, int]) -> bool:
         """Return whether no `wanted` of the devices can be used at once because of their counters.
 
-        Each device is attributed to one of its counters. A counter has places for as many of its smallest devices as it can
-        serve. Counters with few places for many devices are considered first.
+        Each device is attributed to one of its counters. A counter has places for as many of its smallest devices as
+        it can serve. Counters with few places for many devices are considered first.
         """
         offers = []
         for number in range(len(self.packing.counters)):
@@ -420,7 +422,9 @@ class NodeRoom:
         return [*found.values()]
 
     def offer(self, bit: int, takers: Sequence[Takes], spent: Spent) -> object:
-        """Return what a shareable device offers: the counters it would consume, and for each taker the amounts and the rest."""
+        """Return what a shareable device offers: the counters it would consume, and for each taker the amounts and the
+        rest.
+        """
         gone = dict(spent.amounts)
         active = bit & (self.shared | spent.shared)
         return (
@@ -487,7 +491,9 @@ _FINEST = 4096  # a capacity with more units than this is not computed exactly
 
 
 def _fillable(sizes: Sequence[int], lefts: Sequence[int]) -> int:
-    """Return an upper bound of what items of these sizes can fill of these rooms, with all items available to each room."""
+    """Return an upper bound of what items of these sizes can fill of these rooms, with all items available to each
+    room.
+    """
     unit = gcd(*sizes) or 1
     most = max(lefts, default=0)
     if most // unit > _FINEST:

@@ -1,7 +1,7 @@
 """The requests, alternatives and constraints of claims in the form that the allocator uses, with errors in them.
 
-A plan depends on the specs of the claims, the classes and the features, but not on devices. Claims from one template share a
-plan. Left out: which devices match (`problem`).
+A plan depends on the specs of the claims, the classes and the features, but not on devices. Claims from one template
+share a plan. Left out: which devices match (`problem`).
 """
 
 from __future__ import annotations

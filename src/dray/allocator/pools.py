@@ -1,8 +1,8 @@
 """Builds the pools that one node sees from slices.
 
-Only slices that are visible to the node count, and of those only the newest generation. A generation that is being replaced
-is ignored. `dray.api.pools` decides whether a pool is complete and valid. Left out: which devices match a request, and keeping
-slices up to date (`index`).
+Only slices that are visible to the node count, and of those only the newest generation. A generation that is being
+replaced is ignored. `dray.api.pools` decides whether a pool is complete and valid. Left out: which devices match a
+request, and keeping slices up to date (`index`).
 """
 
 from __future__ import annotations

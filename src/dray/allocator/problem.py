@@ -1,8 +1,8 @@
 """A plan applied to a layout: which devices can serve which request, independent of which devices are in use.
 
-Applying a plan runs the selectors and the checks that Kubernetes makes before its search; the first error ends it. The result
-is an `AllocationProblem` of bit sets, which is cached as long as plan and layout exist. Left out: which devices are free, and
-the search itself.
+Applying a plan runs the selectors and the checks that Kubernetes makes before its search; the first error ends it.
+The result is an `AllocationProblem` of bit sets, which is cached as long as plan and layout exist. Left out: which
+devices are free, and the search itself.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Item(NamedTuple):
 class ConstraintBits(NamedTuple):
     """A constraint as bit sets: the devices that have the attribute, by value.
 
-    If devices have several values at once (lists), the constraint is `loose`: the sets overlap, devices match if all of them
-    have a value in common, and they are distinct if no two have one in common. Only the search handles loose constraints, not
-    the oracle. `errors` are devices for which the attribute cannot be computed.
+    If devices have several values at once (lists), the constraint is `loose`: the sets overlap, devices match if all
+    of them have a value in common, and they are distinct if no two have one in common. Only the search handles loose
+    constraints, not the oracle. `errors` are devices for which the attribute cannot be computed.
     """
 
     distinct: bool
@@ -213,8 +213,8 @@ class _Lens(NamedTuple):
 def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> ConstraintBits:
     """Return a constraint as seen by the alternatives with lens `own`, or by all alternatives if it is None.
 
-    A device can have different values in two lenses. In that case only the numbers of values, which are equal in all lenses,
-    identify what has been chosen, as for lists.
+    A device can have different values in two lenses. In that case only the numbers of values, which are equal in all
+    lenses, identify what has been chosen, as for lists.
     """
     everybody: dict[TypedValue, int] = {}
     for lens in lenses:
@@ -292,7 +292,9 @@ class _Poser:
         return choice._replace(rules=said, firm=firm)
 
     def _lenses(self, number: int, items: Sequence[Item]) -> dict[str, _Lens]:
-        """Return the values of a constraint's attribute by the expression that derives it (empty: published by the driver)."""
+        """Return the values of a constraint's attribute by the expression that derives it (empty: published by the
+        driver).
+        """
         attribute = self.plan.constraints[number].attribute
         devices: dict[str, int] = {}
         for item, request in zip(items, self.plan.requests, strict=True):
@@ -356,7 +358,9 @@ class _Poser:
         )
 
     def _incomplete(self, request: PlannedRequest, alternative: Alternative, errors: int) -> Fault | None:
-        """Return why "all devices" cannot be counted: an unusable pool or a device with an error, whichever comes first."""
+        """Return why "all devices" cannot be counted: an unusable pool or a device with an error, whichever comes
+        first.
+        """
         broken = position(lowest(errors)) if errors else self.layout.size
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
             if pool.state is not PoolState.USABLE:

@@ -144,7 +144,9 @@ def _claim_config(plan: AllocationPlan, claim: int, chosen: Iterable[ChosenDevic
 
 
 def _node_selector(view: NodeView, placed: Iterable[Placed]) -> Tree | None:
-    """Return the node selector of an allocation: one node, the combined selectors of all devices, or None for any node."""
+    """Return the node selector of an allocation: one node, the combined selectors of all devices, or None for any
+    node.
+    """
     fields: list[Tree] = []
     expressions: list[Tree] = []
     seen = set()

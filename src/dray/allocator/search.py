@@ -1,11 +1,11 @@
 """Finds the first solution in Kubernetes' order, without trying everything that comes before it.
 
-Decisions are made in order: for every request an alternative, then its devices in ascending order. Each decision takes the
-first option for which the oracle says that an event is still possible. An event is a complete solution or an error: a selector
-that fails on a free device, or a constraint that refuses a device which a request for all devices must include. Options that
-the oracle excludes contain no event, so the first event is the same that a plain depth-first search would meet. Where the
-oracle is only a necessary condition (admin access across claims, errors), the search backtracks like a plain one. Left out:
-writing decisions into claims (`result`).
+Decisions are made in order: for every request an alternative, then its devices in ascending order. Each decision
+takes the first option for which the oracle says that an event is still possible. An event is a complete solution or
+an error: a selector that fails on a free device, or a constraint that refuses a device which a request for all
+devices must include. Options that the oracle excludes contain no event, so the first event is the same that a plain
+depth-first search would meet. Where the oracle is only a necessary condition (admin access across claims, errors),
+the search backtracks like a plain one. Left out: writing decisions into claims (`result`).
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class _SearchWalk:
     def _doomed(self, state: SearchState) -> bool:
         """Return whether a claim exceeds the limit of results with any remaining alternatives.
 
-        Only errors are possible below. Which error Kubernetes meets depends on where it notices the excess, so below such a
-        state the search tries everything in the same way.
+        Only errors are possible below. Which error Kubernetes meets depends on where it notices the excess, so below
+        such a state the search tries everything in the same way.
         """
         if not self.problem.alarming:
             return False
@@ -161,7 +161,9 @@ class _SearchWalk:
         return self.items[frame.step.state.item].claim
 
     def _fail(self, frame: _Frame) -> None:
-        """Record that an option failed, not because of the limit of results. Equivalent devices need not be tried either."""
+        """Record that an option failed, not because of the limit of results. Equivalent devices need not be tried
+        either.
+        """
         frame.all_exceeded = False
         if not frame.deciding and not frame.doomed:
             used = frame.step.state.used

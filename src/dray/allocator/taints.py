@@ -1,4 +1,6 @@
-"""Decides which taints prevent the allocation of a device. Callers add the taints of DeviceTaintRules to devices before."""
+"""Decides which taints prevent the allocation of a device. Callers add the taints of DeviceTaintRules to devices
+before.
+"""
 
 from __future__ import annotations
 

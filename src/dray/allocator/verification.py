@@ -1,7 +1,7 @@
 """Checks an allocation against its claims and the published devices, independently of how it was found.
 
-Intended for tests, for checking other schedulers, and for recorded clusters. Every rule is checked directly on the wire
-objects, device by device. Left out: whether a better or an earlier allocation exists.
+Intended for tests, for checking other schedulers, and for recorded clusters. Every rule is checked directly on the
+wire objects, device by device. Left out: whether a better or an earlier allocation exists.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def verify(
     features: Features = Features(),  # noqa: B008 (frozen)
     shares: Iterable[Share] = (),
 ) -> list[str]:
-    """Return what is wrong with results, given as one AllocationResult tree for each claim. Empty for a valid allocation."""
+    """Return what is wrong with results, given as one AllocationResult tree for each claim. Empty for a valid
+    allocation.
+    """
     if len(results) != len(claims):
         return [f"{len(results)} results for {len(claims)} claims"]
     slices = tuple(slices)

@@ -1,7 +1,7 @@
 """Long computations that an index postpones, in a form that another process can run.
 
-An index that defers computes what is quick and returns the rest as work. The caller can run the work in another process and
-ask again afterwards. Left out: the computations themselves (`content`, `search`), and processes.
+An index that defers computes what is quick and returns the rest as work. The caller can run the work in another
+process and ask again afterwards. Left out: the computations themselves (`content`, `search`), and processes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Finds the pods that use a claim, whatever the claim is reserved for; used by eviction, the scheduler, controllers,
 simulations and commands.
 
-A claim reserved for a PodGroup or for any pod does not list its pods, so the search starts from the pods. Most claims are
-named by the pods themselves or in their status; claims named only by a PodGroup are found through the group. A pod uses
-a claim if one of its entries resolves to it, even if the pod is not scheduled yet. Left out: the indexes, which belong to
-whoever keeps the objects.
+A claim reserved for a PodGroup or for any pod does not list its pods, so the search starts from the pods. Most claims
+are named by the pods themselves or in their status; claims named only by a PodGroup are found through the group. A
+pod uses a claim if one of its entries resolves to it, even if the pod is not scheduled yet. Left out: the indexes,
+which belong to whoever keeps the objects.
 """
 
 from __future__ import annotations

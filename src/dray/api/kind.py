@@ -71,7 +71,8 @@ class KindRules(NamedTuple):
     """Validation functions of a kind, called after the validation of metadata.
 
     Each function is named `module.function`, in the file of the kind or in `dray.api.validation`, and loaded with the
-    first object, because clients do not validate. The steps of the kind's message in the schema table are performed after them.
+    first object, because clients do not validate. The steps of the kind's message in the schema table are performed
+    after them.
     """
 
     create: str = ""

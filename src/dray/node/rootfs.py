@@ -17,7 +17,9 @@ _MOST_LINKS = 40
 FRESH = ("/tmp", "/run")  # writable and empty in every container
 OWN = ("/proc", "/dev", "/sys")  # created by bwrap or runc for each container
 PROGRAMS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
-"""Where Python and dray are installed: visible in containers also if that is below /tmp, so that drivers can run there."""
+"""Where Python and dray are installed: visible in containers also if that is below /tmp, so that drivers can run
+there.
+"""
 BIND = "bind"  # of a host path, read-only
 TMPFS = "tmpfs"
 SYMLINK = "symlink"  # `source` is where it points

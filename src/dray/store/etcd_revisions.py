@@ -18,7 +18,9 @@ from dray.store.log import KeyVersion
 
 _BITS = 10
 LAST = (1 << _BITS) - 1
-"""Last position in a transaction, used for a commit that is sent alone. An expiring lease deletes at most this many keys."""
+"""Last position in a transaction, used for a commit that is sent alone. An expiring lease deletes at most this many
+keys.
+"""
 
 _MARK = b"\0"  # starts a stored position; JSON and Kubernetes' protobuf start with other bytes
 _SEPARATOR = b":"  # makes every stored value greater than the header of its position

@@ -1,9 +1,9 @@
 """Affinity and topology spread of one pod in clusters with too many pods and rules to compare in one turn.
 
-A census counts, node after node, the pods that each rule of one pod selects. It does so in parts: other work runs between two
-parts, and nodes that change meanwhile are counted again. A complete census gives the same answers as `Neighbours`, computed by
-topology domain instead of by node. It exists as long as the attempt to place its pod. Left out: which pods a rule selects
-(`neighbours`).
+A census counts, node after node, the pods that each rule of one pod selects. It does so in parts: other work runs
+between two parts, and nodes that change meanwhile are counted again. A complete census gives the same answers as
+`Neighbours`, computed by topology domain instead of by node. It exists as long as the attempt to place its pod. Left
+out: which pods a rule selects (`neighbours`).
 """
 
 from __future__ import annotations
@@ -192,7 +192,9 @@ class PodCensus:
         return counts
 
     def preference(self, weighted: Iterable[tuple[int, PodAffinityTerm]], positions: Iterable[int]) -> dict[int, int]:
-        """Return the sum of the weights of matching preferred terms, by node position. Empty if no placed pod matches a term."""
+        """Return the sum of the weights of matching preferred terms, by node position. Empty if no placed pod matches
+        a term.
+        """
         total: dict[int, int] = {}
         for weight, term in weighted:
             if counts := self._by_domain(term):

@@ -1,7 +1,7 @@
 """What a pod requests from a node, as numbers: cpu, memory and other resources, and host ports.
 
-The numbers are computed once for each pod, because quantities are slow to parse and the requests of a waiting pod rarely
-change. Left out: comparing them with a node (`node_rules`).
+The numbers are computed once for each pod, because quantities are slow to parse and the requests of a waiting pod
+rarely change. Left out: comparing them with a node (`node_rules`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class PodDemand(msgspec.Struct, frozen=True):
 class Candidate:
     """A pod that needs a node, with values that the rules derive from its spec.
 
-    Pods of one template share their spec object. `like` is an earlier candidate; if it has the same spec, its derived values
-    are reused.
+    Pods of one template share their spec object. `like` is an earlier candidate; if it has the same spec, its derived
+    values are reused.
     """
 
     __slots__ = ("demand", "extended", "needs", "pod", "signatures", "spec")

@@ -1,7 +1,8 @@
 """The rule DynamicResources: which nodes can serve the claims of a pod, and why the others cannot.
 
-An allocated claim restricts the pod to nodes that can reach its devices. Claims without an allocation need free devices, all
-on one node. Left out: the search for devices (`dray.allocator`), and which claims a pod may use (`dray.api.claim_access`).
+An allocated claim restricts the pod to nodes that can reach its devices. Claims without an allocation need free
+devices, all on one node. Left out: the search for devices (`dray.allocator`), and which claims a pod may use
+(`dray.api.claim_access`).
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ class DeviceRule:
     ) -> DeviceVerdict:
         """Decide which nodes of a set can serve the claims of a pod.
 
-        Unless `thorough` is set, a node that cannot serve one claim is not asked about the others, and invalid input ends the
-        search. With a turn, long computations are postponed (`Index.left_over`).
+        Unless `thorough` is set, a node that cannot serve one claim is not asked about the others, and invalid input
+        ends the search. With a turn, long computations are postponed (`Index.left_over`).
         """
         verdict = DeviceVerdict()
         asking = budget.thorough() if thorough else budget
@@ -184,7 +185,9 @@ class DeviceRule:
                 yield NodeReason(NodeCode.EXTENDED_UNKNOWN, name), bad
 
     def _groups(self, pod: Candidate, nodes: int) -> list[tuple[frozenset[str], int]]:
-        """Group nodes by which of the pod's extended resources DRA devices provide there; device plugins provide the others."""
+        """Group nodes by which of the pod's extended resources DRA devices provide there; device plugins provide the
+        others.
+        """
         groups: dict[frozenset[str], int] = {_NONE: nodes}
         for name in pod.extended:
             plugins = self._table.offering.get(name, 0)
@@ -238,8 +241,8 @@ class DeviceRule:
     def nearest(self, verdict: DeviceVerdict) -> Reasons | None:
         """Explain the shortage of devices on the node that came closest to serving the pod.
 
-        Pods that were refused by the same answers of the allocator have the same closest node, so it is cached. In a large
-        cluster only the first nodes are compared, as many as a small budget of steps allows.
+        Pods that were refused by the same answers of the allocator have the same closest node, so it is cached. In a
+        large cluster only the first nodes are compared, as many as a small budget of steps allows.
         """
         short = sum(bad for reason, bad in verdict.refused if reason.code is NodeCode.CANNOT_ALLOCATE)
         answers = tuple(search.fits for search in verdict.searches)
@@ -274,8 +277,8 @@ class DeviceRule:
 def progress(reasons: Reasons) -> tuple[int, int]:
     """Return how close a node came to serving its claims, as a key for comparison.
 
-    The key is the filter step at which the first unserved request lost its devices, and the number of devices left there. A
-    node that only waits for a pool to become complete compares as closer than all others.
+    The key is the filter step at which the first unserved request lost its devices, and the number of devices left
+    there. A node that only waits for a pool to become complete compares as closer than all others.
     """
     blamed = reasons.lacking
     if blamed is None:

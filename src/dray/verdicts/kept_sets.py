@@ -1,7 +1,7 @@
 """Caches which nodes accept a pod, for each rule and *signature* (the part of the pod that the rule reads).
 
-Only nodes that have changed are judged again, so in a burst of equal pods each pod causes one judgement. Left out: the rules
-themselves (`dray.verdicts.node_rules`).
+Only nodes that have changed are judged again, so in a burst of equal pods each pod causes one judgement. Left out:
+the rules themselves (`dray.verdicts.node_rules`).
 """
 
 from __future__ import annotations

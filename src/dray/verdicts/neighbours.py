@@ -1,8 +1,8 @@
 """Rules that look at pods on other nodes: InterPodAffinity and PodTopologySpread.
 
-Both count matching pods by the value of a node label (the *topology domain*). They walk over all placed pods, unless neither
-the pod nor a placed pod has such a rule. If the walk would take long, the scheduler has the pods counted in parts before
-(`census`). Left out: devices (`devices`).
+Both count matching pods by the value of a node label (the *topology domain*). They walk over all placed pods, unless
+neither the pod nor a placed pod has such a rule. If the walk would take long, the scheduler has the pods counted in
+parts before (`census`). Left out: devices (`devices`).
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ class Neighbours:
         return bad
 
     def _refuses(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
-        """Return whether an anti-affinity term of a placed pod selects `pod`. Compares matchLabels first, which is fast."""
+        """Return whether an anti-affinity term of a placed pod selects `pod`. Compares matchLabels first, which is
+        fast.
+        """
         labels, said = pod.metadata.labels, term.labelSelector
         for key, value in said.matchLabels.items() if said is not None else ():
             if labels.get(key) != value:

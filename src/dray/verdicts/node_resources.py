@@ -1,8 +1,8 @@
 """Node resources (cpu, memory, huge pages) that the devices of a pod consume.
 
-A device can represent an amount of a node resource (`mapping`), or need an additional amount for each pod and each container
-that uses it (`overhead`). The sums for a pod's claims are written into its status and counted with its requests. Pure. Left
-out: which devices a pod gets (`dray.allocator`), and the comparison with a node (`devices`).
+A device can represent an amount of a node resource (`mapping`), or need an additional amount for each pod and each
+container that uses it (`overhead`). The sums for a pod's claims are written into its status and counted with its
+requests. Pure. Left out: which devices a pod gets (`dray.allocator`), and the comparison with a node (`devices`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rules that look at one node at a time: whether it accepts a pod, and if not, why.
 
-A rule depends only on a pod's *signature*, so its result can be cached for all pods with the same signature. Rules that span
-nodes (InterPodAffinity, PodTopologySpread) are in `neighbours`, and DynamicResources is in `devices`.
+A rule depends only on a pod's *signature*, so its result can be cached for all pods with the same signature. Rules
+that span nodes (InterPodAffinity, PodTopologySpread) are in `neighbours`, and DynamicResources is in `devices`.
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ class ChangeLog:
             del self._entries[:-limit]
 
     def since(self, seen: int) -> set[int] | None:
-        """Return the positions that changed after change number `seen`, or None if the log no longer goes back that far."""
+        """Return the positions that changed after change number `seen`, or None if the log no longer goes back that
+        far.
+        """
         if seen < self._start:
             return None
         return set(self._entries[seen - self._start :])

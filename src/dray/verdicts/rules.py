@@ -1,7 +1,7 @@
 """All scheduling rules, composed once, for the scheduler as well as for explain.
 
-The scheduler asks each rule only about the nodes that all earlier rules accept. Explain asks every rule about every node. For
-each node, the scheduler's reasons are therefore the first of explain's. Left out: scores of nodes that fit.
+The scheduler asks each rule only about the nodes that all earlier rules accept. Explain asks every rule about every
+node. For each node, the scheduler's reasons are therefore the first of explain's. Left out: scores of nodes that fit.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Rules:
     ) -> Judgement:
         """Apply the rules to all nodes, or to those in `among`.
 
-        Unless `thorough` is set, each rule is asked only about nodes that all earlier rules accept. Every rule that was asked is
-        appended to `asked`, with the set of nodes.
+        Unless `thorough` is set, each rule is asked only about nodes that all earlier rules accept. Every rule that
+        was asked is appended to `asked`, with the set of nodes.
         """
         everyone = self._table.everyone if among is None else self._table.everyone & among
         judgement = Judgement(pod, claims, everyone)

@@ -1,8 +1,8 @@
 """Schemas of custom resources, compiled once for pruning, defaulting and validation.
 
 An OpenAPI v3 schema in a definition is structural: its skeleton declares the fields, everything else constrains
-values. `compiled` expects a schema that `kinds.custom_resource_definition` has accepted and never fails on such a schema.
-References are not permitted, so a schema is a finite tree.
+values. `compiled` expects a schema that `kinds.custom_resource_definition` has accepted and never fails on such a
+schema. References are not permitted, so a schema is a finite tree.
 """
 
 from __future__ import annotations

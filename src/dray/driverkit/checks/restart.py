@@ -47,7 +47,9 @@ async def takes_its_sockets_away(setting: Setting) -> None:
 
 
 async def handles_a_path_that_is_too_long(setting: Setting) -> None:
-    """The driver exits with an error if its directory's path is too long for sockets, or opens its sockets there anyway."""
+    """The driver exits with an error if its directory's path is too long for sockets, or opens its sockets there
+    anyway.
+    """
     _need_restarts(setting)
     await setting.subject.stop()
     places = setting.places
