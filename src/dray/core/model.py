@@ -67,7 +67,8 @@ class ClusterModel(SchedulerCore):
             with self.state.journal.open():
                 yield
         finally:
-            self._progress, self.queue, self.state.placement.start = progress, progress.queue, start
+            self._progress, self.state.placement.start = progress, start
+            self.queue = progress.queue
 
 
 class _ModelObjects(StoredObjects):
