@@ -33,9 +33,12 @@ class AmountCause(ShortCause, frozen=True):
 class CapacityTooLarge(AmountCause, frozen=True, tag="CapacityTooLarge"):
     """The request asks for more capacity than a device has, or than the device's policy grants one request.
 
-    asked: the request most: number of suitable devices on the best node node: the best node step: the condition after
-    which too few devices remain lacking: the needed and the existing amounts, for the device that comes closest held:
-    the claims that hold part of this amount
+    asked: the request
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the existing amounts, for the device that comes closest
+    held: the claims that hold part of this amount
     """
 
     TEXT = "{at_most} {condition}: {lacks}"
@@ -45,8 +48,11 @@ class CapacityTooLarge(AmountCause, frozen=True, tag="CapacityTooLarge"):
 class CapacityExhausted(AmountCause, frozen=True, tag="CapacityExhausted"):
     """The matching devices have too little capacity left.
 
-    asked: the request most: number of suitable devices on the best node node: the best node step: the condition after
-    which too few devices remain lacking: the needed and the remaining amounts, for the device that comes closest
+    asked: the request
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the remaining amounts, for the device that comes closest
     held: the claims that hold part of this amount
     """
 
@@ -57,8 +63,11 @@ class CapacityExhausted(AmountCause, frozen=True, tag="CapacityExhausted"):
 class CountersExhausted(AmountCause, frozen=True, tag="CountersExhausted"):
     """The counters that the matching partitions consume have too little left.
 
-    asked: the request most: number of suitable devices on the best node node: the best node step: the condition after
-    which too few devices remain lacking: the needed and the remaining amounts, for the partition that comes closest
+    asked: the request
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
+    lacking: the needed and the remaining amounts, for the partition that comes closest
     held: the claims that hold part of this amount
     """
 

@@ -67,8 +67,9 @@ class CopyTemplate(Suggestion, frozen=True, tag="help-copy-template"):
 class ClaimMissing(Cause, frozen=True, tag="ClaimMissing"):
     """The claim that a pod refers to does not exist.
 
-    claim: name of the missing claim similar: a claim in the namespace with a similar name other_kind: kind of an
-    existing object with this name: ResourceClaimTemplate
+    claim: name of the missing claim
+    similar: a claim in the namespace with a similar name
+    other_kind: kind of an existing object with this name: ResourceClaimTemplate
     """
 
     TEXT = 'its resourceclaim "{claim}" does not exist{meant}{other}'
@@ -85,8 +86,9 @@ class ClaimMissing(Cause, frozen=True, tag="ClaimMissing"):
 class TemplateMissing(Cause, frozen=True, tag="TemplateMissing"):
     """The claim template that a pod or its PodGroup refers to does not exist.
 
-    template: name of the missing template similar: a template in the namespace with a similar name other_kind: kind
-    of an existing object with this name: ResourceClaim
+    template: name of the missing template
+    similar: a template in the namespace with a similar name
+    other_kind: kind of an existing object with this name: ResourceClaim
     """
 
     TEXT = 'its resourceclaimtemplate "{template}" does not exist{meant}{other}'

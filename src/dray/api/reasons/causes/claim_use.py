@@ -41,7 +41,8 @@ class ClaimAgain(Suggestion, frozen=True, tag="help-claim-again"):
 class ClaimDeleting(Cause, frozen=True, tag="ClaimDeleting"):
     """A claim of the pod is being deleted.
 
-    claim: name of the claim users: the other pods that still use the claim
+    claim: name of the claim
+    users: the other pods that still use the claim
     """
 
     TEXT = 'resourceclaim "{claim}" is being deleted{used}'
@@ -58,7 +59,8 @@ class ClaimDeleting(Cause, frozen=True, tag="ClaimDeleting"):
 class ClaimFull(Cause, frozen=True, tag="ClaimFull"):
     """The claim already has the maximum number of consumers.
 
-    claim: name of the claim most: maximum number of consumers of a claim
+    claim: name of the claim
+    most: maximum number of consumers of a claim
     """
 
     TEXT = 'resourceclaim "{claim}" is in use by {most} consumers, and no more can be added'
@@ -83,8 +85,10 @@ class ForeignClaim(Cause, frozen=True, tag="ForeignClaim"):
 class ClaimElsewhere(Cause, frozen=True, tag="ClaimElsewhere"):
     """A claim of the pod is allocated on nodes where the pod cannot run.
 
-    claim: the claim nodes: the nodes from which the claim's devices can be reached refused: why these nodes refuse
-    the pod, with the number of nodes users: the other pods that use the claim
+    claim: the claim
+    nodes: the nodes from which the claim's devices can be reached
+    refused: why these nodes refuse the pod, with the number of nodes
+    users: the other pods that use the claim
     """
 
     TEXT = 'claim "{claim}" is allocated on {names}, where it may not run: {why}'
@@ -103,7 +107,8 @@ class ClaimElsewhere(Cause, frozen=True, tag="ClaimElsewhere"):
 class ClaimOutOfReach(Cause, frozen=True, tag="ClaimOutOfReach"):
     """No node can reach the devices of a claim of the pod.
 
-    claim: the claim users: the other pods that use the claim
+    claim: the claim
+    users: the other pods that use the claim
     """
 
     TEXT = 'claim "{claim}" is allocated where no node can reach it'
@@ -145,7 +150,8 @@ class ClaimLeftOver(Cause, frozen=True, tag="ClaimLeftOver"):
 class ClaimUnusable(Cause, frozen=True, tag="ClaimUnusable"):
     """The pod cannot use a claim for another reason.
 
-    claim: the claim message: the reason
+    claim: the claim
+    message: the reason
     """
 
     TEXT = "{message}"

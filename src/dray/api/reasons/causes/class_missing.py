@@ -29,9 +29,11 @@ class CreateClass(Suggestion, frozen=True, tag="help-create-class"):
 class ClassMissing(Cause, frozen=True, tag="ClassMissing"):
     """The device class of a request does not exist.
 
-    claim: the claim with the request request: the request that refers to the class device_class: name of the missing
-    class similar: an existing class with a similar name template: the template from which the claim was created, if
-    any
+    claim: the claim with the request
+    request: the request that refers to the class
+    device_class: name of the missing class
+    similar: an existing class with a similar name
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "request {request} of {whose}: device class {device_class} does not exist{meant}"

@@ -25,9 +25,10 @@ class LeaveClaim(Suggestion, frozen=True, tag="help-split"):
 class RequestsConflict(Cause, frozen=True, tag="Conflict"):
     """Several requests of the pod compete for the same devices.
 
-    requests: the requests, each with its claim needed: number of devices that the requests need together available:
-    number of devices on one node that satisfy the requests spare_claim: the claim that could be moved to another pod,
-    if the requests are in several claims
+    requests: the requests, each with its claim
+    needed: number of devices that the requests need together
+    available: number of devices on one node that satisfy the requests
+    spare_claim: the claim that could be moved to another pod, if the requests are in several claims
     """
 
     TEXT = "requests {names} cannot be served together on one node: {how}"
@@ -56,8 +57,9 @@ class RequestsConflict(Cause, frozen=True, tag="Conflict"):
 class NoCombination(Cause, frozen=True, tag="NoCombination"):
     """Enough devices exist for each request, but no selection of devices satisfies all requests together.
 
-    requests: the requests, each with its claim node: the node that came closest spare_claim: the claim that could be
-    moved to another pod, if the requests are in several claims
+    requests: the requests, each with its claim
+    node: the node that came closest
+    spare_claim: the claim that could be moved to another pod, if the requests are in several claims
     """
 
     TEXT = "each request finds enough devices on {node}, but no choice of devices serves all of them at once: {names}"
@@ -85,8 +87,10 @@ class ShortAlternative(msgspec.Struct, frozen=True):
 class AlternativesShort(Cause, frozen=True, tag="AlternativesShort"):
     """None of the alternatives of a request can be satisfied.
 
-    claim: the claim request: the request alternatives: the alternatives of the request, each with the cause why it
-    cannot be satisfied template: the template from which the claim was created, if any
+    claim: the claim
+    request: the request
+    alternatives: the alternatives of the request, each with the cause why it cannot be satisfied
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "none of the {count} alternatives of request {request} of {whose} can be served: {each}"

@@ -35,10 +35,14 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
     """Too few free devices on one node have the same value of an attribute, or different values, as a constraint
     requires.
 
-    claim: the claim with the constraint requests: the requests that the constraint applies to attribute: the
-    attribute distinct: whether the values must differ; otherwise they must be the same needed: number of devices that
-    the requests need most: number of free devices with the same value on the best node, or number of different values
-    node: the best node template: the template from which the claim was created, if any
+    claim: the claim with the constraint
+    requests: the requests that the constraint applies to
+    attribute: the attribute
+    distinct: whether the values must differ; otherwise they must be the same
+    needed: number of devices that the requests need
+    most: number of free devices with the same value on the best node, or number of different values
+    node: the best node
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "{who} {needs} {needed} devices that {how}"
@@ -66,9 +70,12 @@ class ConstraintUnmet(Cause, frozen=True, tag="Constraint"):
 class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
     """A constraint refers to an attribute that no device has.
 
-    claim: the claim with the constraint requests: the requests that the constraint applies to attribute: the
-    attribute devices: number of published devices similar: an existing attribute that was probably meant template:
-    the template from which the claim was created, if any
+    claim: the claim with the constraint
+    requests: the requests that the constraint applies to
+    attribute: the attribute
+    devices: number of published devices
+    similar: an existing attribute that was probably meant
+    template: the template from which the claim was created, if any
     """
 
     TEXT = "{who} {needs} devices that share {attribute}, which 0 of {devices} devices have{meant}"
@@ -88,7 +95,8 @@ class ConstraintAttribute(Cause, frozen=True, tag="ConstraintAttribute"):
 class ConstraintOfAll(Cause, frozen=True, tag="ConstraintOfAll"):
     """A request asks for all matching devices, and these devices violate a constraint.
 
-    claim: the claim problem: the constraint and the device that violates it
+    claim: the claim
+    problem: the constraint and the device that violates it
     """
 
     TEXT = "it asks for all matching devices, and they do not satisfy its constraint: {why}"

@@ -8,7 +8,8 @@ from dray.api.reasons.causes.base import Cause
 class PodInitializing(Cause, frozen=True, tag="Initializing"):
     """An init container is running.
 
-    node: the node of the pod container: the init container
+    node: the node of the pod
+    container: the init container
     """
 
     TEXT = "init container {container} runs on {node}, and what comes after it waits for its end"
@@ -20,7 +21,9 @@ class PodInitializing(Cause, frozen=True, tag="Initializing"):
 class ImageNotPulled(Cause, frozen=True, tag="ImageNotPulled"):
     """The image of a container cannot be pulled.
 
-    container: the container image: the image of the container message: the reason
+    container: the container
+    image: the image of the container
+    message: the reason
     """
 
     TEXT = "container {container}: image {image} cannot be pulled: {message}"
@@ -33,7 +36,10 @@ class ImageNotPulled(Cause, frozen=True, tag="ImageNotPulled"):
 class ContainerFails(Cause, frozen=True, tag="ContainerFails"):
     """A container terminates repeatedly.
 
-    pod: the pod container: the container ending: how the container terminated last restarts: number of restarts
+    pod: the pod
+    container: the container
+    ending: how the container terminated last
+    restarts: number of restarts
     """
 
     TEXT = (
@@ -50,7 +56,8 @@ class ContainerFails(Cause, frozen=True, tag="ContainerFails"):
 class ContainerWaiting(Cause, frozen=True, tag="ContainerWaits"):
     """A container waits for another reason.
 
-    container: the container message: the reason in the container's status
+    container: the container
+    message: the reason in the container's status
     """
 
     TEXT = "container {container} waits: {message}"
@@ -62,7 +69,8 @@ class ContainerWaiting(Cause, frozen=True, tag="ContainerWaits"):
 class PodNotReady(Cause, frozen=True, tag="NotReady"):
     """The pod is running but not ready.
 
-    node: the node of the pod message: the failing probe or condition
+    node: the node of the pod
+    message: the failing probe or condition
     """
 
     TEXT = "it runs on {node}, but is not ready: {message}"

@@ -24,7 +24,9 @@ class IsDeleting(Cause, frozen=True, tag="Deleting"):
 class DriverNotThere(Cause, frozen=True, tag="DriverNotThere"):
     """A driver does not unprepare the devices of a pod that is being deleted.
 
-    node: the node of the pod drivers: the drivers of the pod's devices message: the message from the node
+    node: the node of the pod
+    drivers: the drivers of the pod's devices
+    message: the message from the node
     """
 
     TEXT = (
@@ -58,7 +60,8 @@ class FinalizersLeft(Cause, frozen=True, tag="FinalizersLeft"):
 class ClaimFinalizersLeft(Cause, frozen=True, tag="ClaimFinalizersLeft"):
     """Finalizers keep a claim that is being deleted and not used by any pod.
 
-    finalizers: the finalizers allocated: whether the claim is still allocated
+    finalizers: the finalizers
+    allocated: whether the claim is still allocated
     """
 
     TEXT = (

@@ -8,7 +8,9 @@ from dray.api.reasons.causes.base import Cause
 class DevicesNotReady(Cause, frozen=True, tag="DevicesNotReady"):
     """The driver has not set a binding condition of a device yet.
 
-    device: the device claim: the claim with the device condition: the binding condition that is not set
+    device: the device
+    claim: the claim with the device
+    condition: the binding condition that is not set
     """
 
     TEXT = "device {device} of claim {claim} is not ready: its driver has not set condition {condition}"
@@ -21,8 +23,11 @@ class DevicesNotReady(Cause, frozen=True, tag="DevicesNotReady"):
 class DevicesFailed(Cause, frozen=True, tag="DevicesFailed"):
     """The driver failed to make a device ready.
 
-    device: the device claim: the claim with the device condition: the binding failure condition that is set reason:
-    reason in the condition message: message in the condition
+    device: the device
+    claim: the claim with the device
+    condition: the binding failure condition that is set
+    reason: reason in the condition
+    message: message in the condition
     """
 
     TEXT = "device {device} of claim {claim} could not be made ready: condition {condition} ({reason}){why}"

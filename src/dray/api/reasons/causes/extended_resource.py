@@ -19,7 +19,8 @@ class UseResource(Suggestion, frozen=True, tag="help-use-resource"):
 class NoSuchResource(Cause, frozen=True, tag="NoSuchResource"):
     """No device class or node provides an extended resource that the pod requests.
 
-    resource: the requested extended resource similar: an existing extended resource with a similar name
+    resource: the requested extended resource
+    similar: an existing extended resource with a similar name
     """
 
     TEXT = "nothing serves {resource}: no device class does, by its extendedResourceName or its own name, and no node{meant}"

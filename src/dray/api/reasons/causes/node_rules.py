@@ -111,8 +111,8 @@ NODE_HELPS = (
 class NodeRules(Cause, frozen=True, tag="NodeRules"):
     """Scheduling rules unrelated to devices keep the pod from its nodes.
 
-    nodes: the nodes that have devices for the pod's claims; empty if the pod has no claims refused: why nodes refuse
-    the pod, with the number of nodes
+    nodes: the nodes that have devices for the pod's claims; empty if the pod has no claims
+    refused: why nodes refuse the pod, with the number of nodes
     """
 
     TEXT = "its devices are on {names}, where it may not run: {why}"

@@ -29,8 +29,12 @@ class CreateAccount(Suggestion, frozen=True, tag="help-create-account"):
 class QuotaExceeded(Cause, frozen=True, tag="Quota"):
     """A ResourceQuota does not allow the claim or pod to be created.
 
-    quota: the ResourceQuota kind: kind of the object that is not allowed: claim or pod resource: the limited resource
-    hard: the limit used: the amount in use wanted: the additional amount that the object needs
+    quota: the ResourceQuota
+    kind: kind of the object that is not allowed: claim or pod
+    resource: the limited resource
+    hard: the limit
+    used: the amount in use
+    wanted: the additional amount that the object needs
     """
 
     TEXT = 'quota "{quota}" forbids its {kind}: {resource} is limited to {hard}, {used} are used and {wanted} asked for'
@@ -58,8 +62,8 @@ class ClaimRefused(Cause, frozen=True, tag="ClaimRefused"):
 class NoClaimController(Cause, frozen=True, tag="NoClaimController"):
     """No controller has created a claim from its template.
 
-    entry: the entry in resourceClaims that refers to the template group: the PodGroup that needs the claim, if the
-    claim is for a group
+    entry: the entry in resourceClaims that refers to the template
+    group: the PodGroup that needs the claim, if the claim is for a group
     """
 
     TEXT = "the claim for entry {entry} has not been created for {whose}: is the claim controller running?"
@@ -97,7 +101,8 @@ class AccountMissing(Cause, frozen=True, tag="ServiceAccountMissing"):
 class PodsNotMade(Cause, frozen=True, tag="PodsNotMade"):
     """No controller has created the pods of the workload.
 
-    existing: number of existing pods wanted: desired number of pods
+    existing: number of existing pods
+    wanted: desired number of pods
     """
 
     TEXT = "{existing} of its {wanted} pods exist: is the controller manager running?"

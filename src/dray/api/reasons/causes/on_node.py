@@ -37,7 +37,8 @@ class NodeMissing(Cause, frozen=True, tag="NodeMissing"):
 class NodeDead(Cause, frozen=True, tag="NodeDead"):
     """The node of the pod is not ready.
 
-    node: the node message: message of the node's Ready condition
+    node: the node
+    message: message of the node's Ready condition
     """
 
     TEXT = "its node {node} is not ready: {message}"
@@ -50,7 +51,8 @@ class NodeDead(Cause, frozen=True, tag="NodeDead"):
 class ClaimNotAllocated(Cause, frozen=True, tag="ClaimNotAllocated"):
     """The pod was created with spec.nodeName, so the scheduler does not allocate its claim.
 
-    node: the node claim: the claim
+    node: the node
+    claim: the claim
     """
 
     TEXT = "node {node} waits for claim {claim}, which is not allocated"
@@ -63,7 +65,8 @@ class ClaimNotAllocated(Cause, frozen=True, tag="ClaimNotAllocated"):
 class NotReserved(Cause, frozen=True, tag="NotReserved"):
     """A claim of the pod is allocated but not reserved for the pod.
 
-    node: the node claim: the claim
+    node: the node
+    claim: the claim
     """
 
     TEXT = "node {node} waits: claim {claim} is not reserved for the pod"
@@ -75,7 +78,8 @@ class NotReserved(Cause, frozen=True, tag="NotReserved"):
 class NodeTrouble(Cause, frozen=True, tag="NodeTrouble"):
     """The node reports that it cannot start the pod.
 
-    node: the node message: the message from the node
+    node: the node
+    message: the message from the node
     """
 
     TEXT = "node {node} cannot start it: {message}"
@@ -87,7 +91,8 @@ class NodeTrouble(Cause, frozen=True, tag="NodeTrouble"):
 class VolumeNotReady(Cause, frozen=True, tag="VolumeNotReady"):
     """The node reports that a volume of the pod is not ready.
 
-    node: the node message: the message from the node
+    node: the node
+    message: the message from the node
     """
 
     TEXT = "node {node} cannot mount a volume: {message}"

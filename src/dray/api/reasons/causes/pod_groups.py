@@ -40,7 +40,8 @@ class MoreMembers(Suggestion, frozen=True, tag="help-more-members"):
 class GroupMissing(Cause, frozen=True, tag="GroupMissing"):
     """The PodGroup of the pod does not exist.
 
-    group: name of the PodGroup similar: a PodGroup in the namespace with a similar name
+    group: name of the PodGroup
+    similar: a PodGroup in the namespace with a similar name
     """
 
     TEXT = 'its podgroup "{group}" does not exist{meant}'
@@ -56,7 +57,9 @@ class GroupMissing(Cause, frozen=True, tag="GroupMissing"):
 class GroupClaimMissing(Cause, frozen=True, tag="GroupClaimMissing"):
     """The pod refers to a claim that its PodGroup does not have.
 
-    entry: the entry in the pod's resourceClaims claim: name of the claim that the PodGroup lacks group: the PodGroup
+    entry: the entry in the pod's resourceClaims
+    claim: name of the claim that the PodGroup lacks
+    group: the PodGroup
     """
 
     TEXT = 'entry {entry} names claim "{claim}" of podgroup "{group}", which has no such claim'
@@ -70,7 +73,9 @@ class GroupClaimMissing(Cause, frozen=True, tag="GroupClaimMissing"):
 class GangIncomplete(Cause, frozen=True, tag="GangIncomplete"):
     """The gang has fewer pods than it needs to be scheduled.
 
-    group: the PodGroup pods: number of existing pods of the PodGroup min_count: minimum number of pods
+    group: the PodGroup
+    pods: number of existing pods of the PodGroup
+    min_count: minimum number of pods
     """
 
     TEXT = 'podgroup "{group}" waits for {min_count} pods, and {pods} exist'
@@ -84,8 +89,10 @@ class GangIncomplete(Cause, frozen=True, tag="GangIncomplete"):
 class GangUnplaced(Cause, frozen=True, tag="GangUnplaced"):
     """Each pod of the gang fits alone, but fewer pods than the gang needs fit together.
 
-    group: the PodGroup placed: number of pods that fit together min_count: minimum number of pods message: the
-    message from the scheduler
+    group: the PodGroup
+    placed: number of pods that fit together
+    min_count: minimum number of pods
+    message: the message from the scheduler
     """
 
     TEXT = 'podgroup "{group}" has no place for {min_count} pods at once: {message}'

@@ -8,7 +8,9 @@ from dray.api.reasons.causes.base import Cause
 class RequestAnswered(Cause, frozen=True, tag="Complete"):
     """The request for pool status has its result.
 
-    driver: the driver of the pools listed: number of pools in the result pools: number of matching pools
+    driver: the driver of the pools
+    listed: number of pools in the result
+    pools: number of matching pools
     """
 
     TEXT = "it is answered: {listed} of {pools} pools"
@@ -32,7 +34,8 @@ class NoMatchingPools(Cause, frozen=True, tag="NoPools"):
 class AnswerFailed(Cause, frozen=True, tag="Failed"):
     """The controller failed to compute the result of the request for pool status.
 
-    driver: the driver whose pools were requested message: the message from the controller
+    driver: the driver whose pools were requested
+    message: the message from the controller
     """
 
     TEXT = "its computation failed: {message}"

@@ -35,7 +35,9 @@ class PoolCause(Cause, frozen=True):
 class IncompletePool(PoolCause, frozen=True, tag="IncompletePool"):
     """Suitable devices exist, but slices of their pool are missing.
 
-    driver: the driver of the pool pool: the pool problem: number of published slices and of expected slices
+    driver: the driver of the pool
+    pool: the pool
+    problem: number of published slices and of expected slices
     """
 
     TEXT = "pool {pool} of driver {driver} cannot be used: {why}"
@@ -45,7 +47,9 @@ class IncompletePool(PoolCause, frozen=True, tag="IncompletePool"):
 class InvalidPool(PoolCause, frozen=True, tag="InvalidPool"):
     """Suitable devices exist, but the slices of their pool contradict each other.
 
-    driver: the driver of the pool pool: the pool problem: the contradiction
+    driver: the driver of the pool
+    pool: the pool
+    problem: the contradiction
     """
 
     TEXT = "pool {pool} of driver {driver} cannot be used: {why}"

@@ -43,7 +43,8 @@ class SchedulingGated(Cause, frozen=True, tag="SchedulingGated"):
 class NoScheduler(Cause, frozen=True, tag="NoScheduler"):
     """The pod fits on a node, but no scheduler has considered it.
 
-    nodes: the nodes where the pod fits scheduler: the scheduler named in the pod
+    nodes: the nodes where the pod fits
+    scheduler: the scheduler named in the pod
     """
 
     TEXT = "it fits on {names}, but no scheduler has tried it: is {scheduler} running?"
@@ -59,7 +60,8 @@ class NoScheduler(Cause, frozen=True, tag="NoScheduler"):
 class WillBeTried(Cause, frozen=True, tag="WillBeTried"):
     """The pod was unschedulable earlier and fits now.
 
-    nodes: the nodes where the pod fits scheduler: the scheduler that will try it again
+    nodes: the nodes where the pod fits
+    scheduler: the scheduler that will try it again
     """
 
     TEXT = "it fits on {names} by now; the scheduler {scheduler} will try it again"

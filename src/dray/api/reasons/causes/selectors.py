@@ -53,8 +53,9 @@ class ChangeClassSelector(Suggestion, frozen=True, tag="help-class-selector"):
 class SelectorFails(Cause, frozen=True, tag="SelectorFails"):
     """Evaluating a selector of a claim or class fails for a device.
 
-    claim: the claim problem: the selector, the device and the CEL error fault: the attribute or capacity that no
-    device has, if this is the reason
+    claim: the claim
+    problem: the selector, the device and the CEL error
+    fault: the attribute or capacity that no device has, if this is the reason
     """
 
     TEXT = "{failure}{why}"
@@ -84,8 +85,10 @@ class SelectorCause(RequestCause, frozen=True):
 class UnknownAttribute(SelectorCause, frozen=True, tag="UnknownAttribute"):
     """A selector of the request uses an attribute or capacity that no device has.
 
-    asked: the request selector: index of the selector, starting at 0 candidates: number of devices that match the
-    class and the previous selectors fault: the unknown name, and the name that was probably meant
+    asked: the request
+    selector: index of the selector, starting at 0
+    candidates: number of devices that match the class and the previous selectors
+    fault: the unknown name, and the name that was probably meant
     """
 
     TEXT = "selector #{selector} matches none of {candidates}: {why}"
@@ -95,9 +98,10 @@ class UnknownAttribute(SelectorCause, frozen=True, tag="UnknownAttribute"):
 class NoMatch(SelectorCause, frozen=True, tag="NoMatch"):
     """A selector of the request matches no device.
 
-    asked: the request selector: index of the selector, starting at 0 candidates: number of devices that match the
-    class and the previous selectors fault: the part of the selector that no device satisfies, and the values that
-    devices have
+    asked: the request
+    selector: index of the selector, starting at 0
+    candidates: number of devices that match the class and the previous selectors
+    fault: the part of the selector that no device satisfies, and the values that devices have
     """
 
     TEXT = "selector #{selector} matches none of {candidates}: {why}"
@@ -107,7 +111,9 @@ class NoMatch(SelectorCause, frozen=True, tag="NoMatch"):
 class ClassMatchesNothing(RequestCause, frozen=True, tag="ClassMatchesNothing"):
     """The device class of the request matches none of the published devices.
 
-    asked: the request published: number of published devices fault: why the selector of the class matches no device
+    asked: the request
+    published: number of published devices
+    fault: why the selector of the class matches no device
     """
 
     TEXT = "class {device_class} matches none of the {published} that are published: {why}"

@@ -11,7 +11,8 @@ from dray.api.reasons.wording import say
 class IsFinished(Cause, frozen=True, tag="Finished"):
     """The pod or Job has finished.
 
-    outcome: phase of the pod, or the condition that ended the Job message: why it failed, if known
+    outcome: phase of the pod, or the condition that ended the Job
+    message: why it failed, if known
     """
 
     TEXT = "it is finished: {outcome}{why}"
@@ -37,7 +38,8 @@ class IsRunning(Cause, frozen=True, tag="Running"):
 class DevicesUnhealthy(Cause, frozen=True, tag="DevicesUnhealthy"):
     """The pod is running, and drivers report some of its devices as unhealthy.
 
-    node: the node of the pod devices: the unhealthy devices, each with the message from its driver
+    node: the node of the pod
+    devices: the unhealthy devices, each with the message from its driver
     """
 
     TEXT = "it runs on {node}, but its devices are not all healthy: {names}"
@@ -67,7 +69,8 @@ class AllRun(Cause, frozen=True, tag="AllRun"):
 class IsAllocated(Cause, frozen=True, tag="Allocated"):
     """The claim is allocated.
 
-    devices: the allocated devices as driver/pool/device users: the pods and PodGroups that the claim is reserved for
+    devices: the allocated devices as driver/pool/device
+    users: the pods and PodGroups that the claim is reserved for
     """
 
     TEXT = "it is allocated: {names}; {used}"
@@ -91,7 +94,8 @@ class ClaimUnused(Cause, frozen=True, tag="Unused"):
 class PodWaits(Cause, frozen=True, tag="PodWaits"):
     """A workload, PodGroup or claim waits for one of its pods.
 
-    pod: the first pod that waits cause: why that pod waits
+    pod: the first pod that waits
+    cause: why that pod waits
     """
 
     TEXT = "pod {pod} waits: {why}"

@@ -39,8 +39,11 @@ class RemoveTaint(Suggestion, frozen=True, tag="help-remove-taint"):
 class DevicesTainted(RequestCause, frozen=True, tag="Tainted"):
     """Devices match the request, but too few of them are free of taints that the request does not tolerate.
 
-    asked: the request matching: number of matching devices tainted: number of matching devices with such taints
-    taints: the taints taint_rules: the DeviceTaintRules that add the taints
+    asked: the request
+    matching: number of matching devices
+    tainted: number of matching devices with such taints
+    taints: the taints
+    taint_rules: the DeviceTaintRules that add the taints
     """
 
     TEXT = "{tainted} of the {matching} that match are tainted: {names}{rules}"

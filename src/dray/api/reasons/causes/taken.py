@@ -77,9 +77,12 @@ class NotAll(Suggestion, frozen=True, tag="help-not-all"):
 class AllTaken(RequestCause, frozen=True, tag="AllTaken"):
     """Devices match the request, but too few of them are free in the whole cluster.
 
-    asked: the request matching: number of matching devices in the cluster taken: number of matching devices that are
-    allocated to other claims tainted: number of matching devices with taints that the request does not tolerate
-    taints: these taints taint_rules: the DeviceTaintRules that add the taints
+    asked: the request
+    matching: number of matching devices in the cluster
+    taken: number of matching devices that are allocated to other claims
+    tainted: number of matching devices with taints that the request does not tolerate
+    taints: these taints
+    taint_rules: the DeviceTaintRules that add the taints
     """
 
     TEXT = "{how_many} that match are taken{not_taken}"
@@ -122,7 +125,9 @@ class NotAllFree(RequestCause, frozen=True, tag="NotAllFree"):
     """The request asks for all matching devices of a node, and on every node some of them are allocated to other
     claims.
 
-    asked: the request free: number of free devices on the node that comes closest node: the node that comes closest
+    asked: the request
+    free: number of free devices on the node that comes closest
+    node: the node that comes closest
     """
 
     TEXT = "{who} asks for all {needed} matching devices of a node, and at most {free} are free ({node})"
@@ -142,8 +147,11 @@ class NotAllFree(RequestCause, frozen=True, tag="NotAllFree"):
 class Fragmented(RequestCause, frozen=True, tag="Fragmented"):
     """Enough devices are free in the cluster, but no single node has as many as the request needs.
 
-    asked: the request free: number of free devices in the cluster nodes: number of nodes with free devices most:
-    number of free devices on the best node where the pod can run node: the best node
+    asked: the request
+    free: number of free devices in the cluster
+    nodes: number of nodes with free devices
+    most: number of free devices on the best node where the pod can run
+    node: the best node
     """
 
     TEXT = "{free} are free, but spread over {nodes} nodes, at most {most} on one ({node})"

@@ -55,8 +55,10 @@ class ShortCause(RequestCause, frozen=True):
 class TooFewDevices(ShortCause, frozen=True, tag="TooFewDevices"):
     """No node where the pod can run has enough devices for the request.
 
-    asked: the request most: number of suitable devices on the best node node: the best node step: the condition after
-    which too few devices remain
+    asked: the request
+    most: number of suitable devices on the best node
+    node: the best node
+    step: the condition after which too few devices remain
     """
 
     TEXT = "{at_most} {condition}"
@@ -70,7 +72,9 @@ class TooFewDevices(ShortCause, frozen=True, tag="TooFewDevices"):
 class FeatureOff(RequestCause, frozen=True, tag="FeatureOff"):
     """Suitable devices exist, but can only be used with a feature gate that is off.
 
-    asked: the request gate: the feature gate devices: number of devices that need the feature gate
+    asked: the request
+    gate: the feature gate
+    devices: number of devices that need the feature gate
     """
 
     TEXT = "{devices} of the devices that match need gate {gate}, which is off"
@@ -82,7 +86,8 @@ class FeatureOff(RequestCause, frozen=True, tag="FeatureOff"):
 class TooManyDevices(Cause, frozen=True, tag="TooManyDevices"):
     """The claim asks for more devices than one claim can have.
 
-    claim: the claim problem: the requested number of devices and the maximum
+    claim: the claim
+    problem: the requested number of devices and the maximum
     """
 
     TEXT = "{what}"

@@ -10,7 +10,8 @@ from dray.api.reasons.wording import input_problem, timed_out
 class WrongInput(Cause, frozen=True, tag="Wrong"):
     """A claim, class or pool is invalid, so no devices can satisfy it.
 
-    problem: the problem claim: the claim, if the problem is in a claim
+    problem: the problem
+    claim: the claim, if the problem is in a claim
     """
 
     TEXT = "{what}"
@@ -25,8 +26,9 @@ class WrongInput(Cause, frozen=True, tag="Wrong"):
 class SearchTookTooLong(Cause, frozen=True, tag="TimedOut"):
     """Determining the cause needs more steps than an explanation is allowed.
 
-    late: number of nodes for which the search was not finished nodes: number of nodes where the pod can run progress:
-    how far the search came on one of these nodes
+    late: number of nodes for which the search was not finished
+    nodes: number of nodes where the pod can run
+    progress: how far the search came on one of these nodes
     """
 
     TEXT = "whether {late} of {nodes} nodes can serve its claims takes too long to find out: {how_far}"
