@@ -93,7 +93,8 @@ def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> 
         return Use(name, claim, False, by_group)
     for status in pod.status.resourceClaimStatuses:
         if status.name == name:
-            return Use(name, status.resourceClaimName, True, by_group, status.resourceClaimName is not None)
+            claim = status.resourceClaimName
+            return Use(name, claim, True, by_group, claim is not None)
     return Use(name, None, True, by_group)
 
 

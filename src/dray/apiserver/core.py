@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -93,6 +94,10 @@ class ApiServer:
         self._reviews = reviews or {}
         self._watching = Watching(storage.cache)
         self._pace = Pace(UPDATES_A_SECOND, int(UPDATES_A_SECOND))
+        # If other servers share the store, a write that was refused on an outdated cache is retried.
+        self._do: Callable[[Request], Coroutine[Any, Any, Answer]] = self._attempt
+        if not storage.cache.is_local:
+            self._do = partial(with_second_look, storage.cache, attempt=self._attempt)
         self._verbs: dict[str, Callable[[Request], Awaitable[Answer]]] = {
             "get": self._get,
             "list": self._list,
@@ -114,8 +119,7 @@ class ApiServer:
     def handle(self, request: Request) -> Coroutine[Any, Any, Answer]:
         """Authorize and execute a request other than watch. Returns the Answer, or raises an ApiError."""
         self.authorize(request)
-        custom = request.resource.custom
-        return self._do(request) if custom is None or not custom.converts else self._handle_converted(request)
+        return self._handle_converted(request) if request.resource.converts else self._do(request)
 
     async def _handle_converted(self, request: Request) -> Answer:
         """Execute a request for a custom resource that a webhook converts between versions.
@@ -137,7 +141,7 @@ class ApiServer:
 
     async def _attempt(self, request: Request) -> Answer:
         """Execute a request once. Returns its Answer. Raises ServiceUnavailable if the store fails."""
-        if request.options.patch_type == STRATEGIC_PATCH and request.resource.custom is not None:
+        if request.resource.custom is not None and request.options.patch_type == STRATEGIC_PATCH:
             raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
             if request.subresource:
@@ -150,15 +154,6 @@ class ApiServer:
             return await verb(request)
         except StoreError as error:
             raise unavailable(error) from error
-
-    def _do(self, request: Request) -> Coroutine[Any, Any, Answer]:
-        """Execute a request. Returns a coroutine of its Answer.
-
-        If other servers share the store, a write that was refused on an outdated cache is retried
-        (`with_second_look`).
-        """
-        cache = self.storage.cache
-        return self._attempt(request) if cache.is_local else with_second_look(cache, request, self._attempt)
 
     def _measure(self, request: Request) -> Awaitable[Answer]:
         """Return the answer to a request for metrics.k8s.io. Raises NotImplementedYet without a connection to nodes."""

@@ -23,8 +23,6 @@ from dray.api.calls import (
     DeleteCollectionCall,
     GetCall,
     ListCall,
-    ObjectCall,
-    PartCall,
     PatchCall,
     StatusCall,
     UpdateCall,
@@ -141,25 +139,25 @@ def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
         verb=call.verb,
         resource=resource,
         namespace=call.namespace if resource.namespaced else "",
-        name=call.name if isinstance(call, ObjectCall) else "",
-        subresource=call.subresource if isinstance(call, PartCall) else "",
         user_agent=caller.agent,
     )
-    match call:
-        case GetCall():
-            pass  # the most frequent call; it needs nothing else
+    match call:  # the most frequent writes come first
         case CreateCall():
+            request.name, request.subresource = call.name, call.subresource
             is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
             if is_templated or isinstance(call.body, Wire):
                 request.body = call.body
             else:
                 request.body, request.is_large = copied(call.body)
         case StatusCall():
-            request.subresource, request.body = "status", call.wanted
+            request.name, request.subresource, request.body = call.name, "status", call.wanted
+        case GetCall():
+            request.name = call.name
         case UpdateCall():
+            request.name, request.subresource = call.name, call.subresource
             request.body, request.is_large = copied(call.tree)
         case PatchCall():
-            request.body = call.patch
+            request.name, request.subresource, request.body = call.name, call.subresource, call.patch
             request.options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
         case ListCall():
             request.options = RequestOptions(
@@ -178,6 +176,7 @@ def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
                 timeout_seconds=call.timeout,
             )
         case DeleteCall():
+            request.name = call.name
             request.options = RequestOptions(
                 grace_period_seconds=call.grace,
                 propagation_policy=call.propagation,

@@ -27,6 +27,9 @@ class NamespaceLifecycle(Admission):
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._last_change = reader.last_change(BY_TYPE[Namespace])
+        self._seen = -1
+        self._open: set[str] = set()  # namespaces that take new objects, until a namespace changes
 
     def admit(self, request: AdmissionRequest) -> None:
         """Raise NotFound or Forbidden for a new object in a missing or terminating namespace.
@@ -35,11 +38,17 @@ class NamespaceLifecycle(Admission):
         """
         if request.operation != "CREATE" or not request.resource.namespaced:
             return
+        if self._last_change.revision != self._seen:
+            self._seen = self._last_change.revision
+            self._open.clear()
+        if request.namespace in self._open:
+            return
         found = one(self._reader, Namespace, "", request.namespace)
         if found is None:
             raise not_found(BY_TYPE[Namespace], request.namespace)
         if found.metadata.deletionTimestamp or found.status.phase == "Terminating":
             raise _terminating(request)
+        self._open.add(request.namespace)
 
     def validate(self, request: AdmissionRequest) -> None:
         """Raise Forbidden for the deletion of a system namespace."""

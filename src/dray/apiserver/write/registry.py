@@ -32,7 +32,7 @@ from dray.api.errors import (
     not_found,
 )
 from dray.api.gates import FeatureGates
-from dray.api.needs import Lacking
+from dray.api.needs import KnownValues, Lacking
 from dray.api.resources import Resource
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.types.core import Service
@@ -242,8 +242,13 @@ class Registry:
         take turns. If other processes write to the store too, only one of many concurrent attempts could succeed
         otherwise.
         """
-        with suppress(RevisionConflict):
+        try:
             return await attempt()
+        except RevisionConflict:
+            return await self._insist_in_turn(request, attempt)
+
+    async def _insist_in_turn(self, request: Request, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Repeat a change that another writer has prevented, one writer at a time. Returns its Answer."""
         key = f"{request.resource.plural}/{request.namespace}/{request.name}"
         lock = self._contended.get(key)
         if lock is None:
@@ -252,12 +257,14 @@ class Registry:
             for _ in range(_ATTEMPTS - 1):
                 with suppress(RevisionConflict):
                     return await attempt()
-        raise conflict(request.resource, request.name, MODIFIED)
+        raise conflict(request.resource, request.name, MODIFIED) from None
 
     async def patch(self, request: Request) -> Answer:
         """Patch or apply an object. Returns its stored state."""
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
+        if isinstance(request.body, Wire):
+            return await self._insist(request, partial(self._patch_typed, request))
         try:
             return await self._patch(request)
         except TakesLong:  # a small patch with a large result or much work
@@ -278,8 +285,6 @@ class Registry:
             if current is None:
                 raise not_found(request.resource, request.name)
             request.is_large = _is_large(request, current)
-            if isinstance(request.body, Wire):
-                return await self._patch_typed(request, current, request.body)
             if (obj := self._finish.with_metadata(request, current)) is not None:
                 return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
             original = original or encode(request.body)
@@ -288,12 +293,16 @@ class Registry:
 
         return await self._insist(request, attempt)
 
-    async def _patch_typed(self, request: Request, current: KeyVersion, body: Any) -> Answer:
+    async def _patch_typed(self, request: Request) -> Answer:
         """Write the status of an object for a component in this process. Returns the stored state.
 
         The body is the object as the component read it, with a new status. Raises Conflict if the object has changed
         since.
         """
+        current, body = await self._current(request), request.body
+        if current is None:
+            raise not_found(request.resource, request.name)
+        request.is_large = _is_large(request, current)
         old, meant = current.object, body.metadata
         if (meant.uid, meant.resourceVersion) != (old.metadata.uid, str(current.revision)):
             raise conflict(request.resource, request.name, MODIFIED)
@@ -383,10 +392,14 @@ class Registry:
         self, request: Request, name: str, judge: Callable[[validation.Context], list[FieldError]]
     ) -> None:
         """Validate an object with `judge`. Raises Invalid."""
-        validate = partial(self._validators.errors, request, {}, judge)
-        try:  # most validations need no background computation, and no coroutine
-            errors = await self._run(request, validate) if request.is_large else validate()
+        known: KnownValues = {}
+        try:
+            if request.is_large:
+                errors = await self._run(request, self._validators.errors, request, known, judge)
+            else:  # most validations need no background computation, and no coroutine
+                errors = self._validators.errors(request, known, judge)
         except Lacking as lacking:
+            validate = partial(self._validators.errors, request, known, judge)
             errors = await self._resolver.go_on(lacking, request.user.name, request.is_large, validate)
         if errors:
             raise Invalid(request.resource, name, errors)
