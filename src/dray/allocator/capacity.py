@@ -106,7 +106,10 @@ def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
-    """Return whether a policy forbids an amount."""
+    """Return whether a policy forbids an amount. It never forbids its default.
+
+    With `fractional`, the steps of a range may be fractions.
+    """
     if policy is None or (policy.default is not None and amount == Quantity.parse(policy.default)):
         return False
     if policy.validRange is not None:

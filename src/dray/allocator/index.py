@@ -350,7 +350,10 @@ class Index:
         return self.takes_from_nodes or self.skips_operations
 
     def device(self, id_: DeviceId, node: str = "") -> Device | None:
-        """A device as it is published, for a node where one is given; None where it is not."""
+        """Return a published device, or None if no slice contains it, whether `node` sees the device or not.
+
+        If slices contradict each other, a slice that `node` sees wins.
+        """
         return self._inventory.device(id_, node)
 
     @property
@@ -536,8 +539,9 @@ class Index:
     def _settle_node(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], number: int, turn: Turn | None
     ) -> tuple[int, bool]:
-        """Decide a node. Returns the nodes of its group (0 if it is the only member) and whether the decision is
-        complete.
+        """Decide a node. Returns the nodes of its group as a bit set, and whether the decision is complete.
+
+        The set is 0 if the node is the only member, or if no group was found for it.
         """
         node_devices, nodes = self._inventory.node_devices(number), 0
         if turn is not None:

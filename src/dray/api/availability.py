@@ -249,7 +249,7 @@ class PoolUse:
         return max(parts, default=0.0)
 
     def together(self, names: Iterable[str]) -> list[str]:
-        """Return those of the given devices that can all be allocated at the same time.
+        """Return those of the given devices that can all be in use at the same time, including those in use already.
 
         Partitions that exclude each other are chosen from the smallest to the largest. The selection is always
         possible, but not always the largest.

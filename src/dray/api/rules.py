@@ -68,7 +68,7 @@ def required_name(value: str, path: Path, check: NameCheck, detail: str = "") ->
 
 
 def one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
-    """Yield an error if a value is set and not one of the options."""
+    """Yield an error if a value is neither None nor one of the options."""
     if value is not None and value not in options:
         yield unsupported(path, value, options)
 
@@ -92,7 +92,7 @@ def at_least(value: int | None, minimum: int, path: Path) -> Errors:
 
 
 def unchanged(new: object, old: object, path: Path, shown: object = None) -> Errors:
-    """Yield an error, which shows `shown`, if an immutable field has changed."""
+    """Yield an error if an immutable field has changed. `shown` is the value printed in the error."""
     if new != old:
         yield invalid(path, shown, IMMUTABLE)
 

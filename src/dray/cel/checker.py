@@ -121,7 +121,11 @@ class _Checker:
         return types.BOOL if node.test else self._bindings.substitute(result)
 
     def _declared_name(self, operand: Type, field: str) -> str:
-        """Return the declared name of a field: reserved words like `namespace` may be `__namespace__`."""
+        """Return the name by which the operand's type declares a field.
+
+        For a reserved word like `namespace`, this is `__namespace__` if the type declares only that. Otherwise it is
+        the name itself.
+        """
         if field not in CEL_RESERVED:
             return field
         operand = self._bindings.substitute(operand)

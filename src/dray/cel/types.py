@@ -88,7 +88,7 @@ class Type:
         return f"{name}({', '.join(param.declared() for param in self.params)})" if self.params else name
 
     def equivalent(self, other: Type) -> bool:
-        """Return whether the types are equal except for the names of type parameters."""
+        """Return whether the types are equal if the names of type parameters are ignored."""
         if self is other:
             return True
         if self.kind is not other.kind or len(self.params) != len(other.params):

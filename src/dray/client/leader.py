@@ -56,7 +56,7 @@ class LeaseSettings:
     retry_period: float = 2.0  # time between two attempts to take or renew the lease
 
     def __post_init__(self) -> None:
-        """Raise ValueError for times with which two processes could lead at once."""
+        """Raise ValueError for times with which two processes could lead at once, or a lease shorter than 1 s."""
         if not 0 < self.retry_period < self.renew_deadline < self.duration:
             raise ValueError(
                 "leaseDuration must be longer than renewDeadline, and that longer than retryPeriod, got "

@@ -56,7 +56,7 @@ class ServedVersions:
         self._chosen: dict[Resource, str] = {}
 
     async def of(self, resource: Resource) -> str:
-        """Return the version to use: the stored one if it is served, otherwise the first served one."""
+        """Return the version to use: the stored one if it is served or none is, otherwise the first served one."""
         if len(resource.versions) == 1:
             return resource.stored
         if resource not in self._chosen:

@@ -156,7 +156,7 @@ class Publisher:
         return plan.Owner(node.metadata.name, node.metadata.uid)
 
     def _written(self, pool: str, tree: Tree, stored: ResourceSlice) -> None:
-        """Remember what the server stored, and that the informer does not show this write yet."""
+        """Remember what the server stored, and that the informer does not show it yet. Reports dropped fields."""
         sent = plan.typed(tree)
         name = stored.metadata.name
         until = self._clock.monotonic() + _ECHO_SECONDS

@@ -208,7 +208,11 @@ def _hook(hook: CdiHook) -> dict[str, Any]:
 
 
 def _device(node: CdiDeviceNode) -> dict[str, Any]:
-    """Return a device in runc's format. Values that the CDI spec leaves out are taken from the host's device node."""
+    """Return a device in runc's format. Raises ContainerStartError if a device node that is needed cannot be used.
+
+    If the CDI spec lacks the type or the major number, the host's device node gives both numbers, and the type and
+    mode if they are missing. A FIFO needs no number.
+    """
     kind, major, minor, mode = node.type, node.major, node.minor, node.fileMode
     if not kind or (not major and kind != "p"):
         try:

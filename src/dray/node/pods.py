@@ -65,7 +65,7 @@ class Pods:
             self._begin(uid, pod)
 
     def _is_over(self, pod: Pod) -> bool:
-        """Whether a pod has finished and has neither claims nor containers left on this node."""
+        """Whether a pod has finished, is not being deleted, and has neither claims nor containers left on this node."""
         over = podclaims.is_finished(pod) and pod.metadata.deletionTimestamp is None
         return (
             over and not self._node.claims.holds(pod.metadata.uid) and not self._node.runtime.attempts(pod.metadata.uid)

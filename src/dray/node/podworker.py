@@ -362,7 +362,11 @@ class PodWorker:
         return None
 
     async def _bury(self, histories: Histories) -> float | None:
-        """End the containers and claims of a pod that no longer exists in the API. Returns -1 when nothing is left."""
+        """End the containers and claims of a pod that no longer exists in the API.
+
+        Returns -1 when nothing is left, None while containers end, otherwise the seconds until the claims are tried
+        again.
+        """
         running = [name for name, attempts in histories.items() if attempts[-1].running]
         if running:
             self._stop(None, running, histories, FORCED_GRACE_SECONDS)

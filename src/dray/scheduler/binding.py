@@ -307,7 +307,10 @@ class Binder:
         return written
 
     async def _give_way(self, written: ResourceClaim, rival_of: RivalOf) -> None:
-        """Release an allocation just written and raise Overtaken if another claim has one of its devices."""
+        """Release an allocation just written and raise Overtaken if another claim has one of its devices.
+
+        If an ApiError prevents finding out, the allocation is released too, and the error is raised.
+        """
         try:
             rival = await rival_of(written)
         except ApiError:

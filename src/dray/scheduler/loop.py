@@ -233,7 +233,10 @@ class SchedulingLoop:
         self._pod_status.report_bound(pod, promise.node)
 
     def _not_bound(self, waiting: Waiting, promise: Promise, error: Exception) -> None:
-        """Undo the placement of a pod that could not be bound, and report the error."""
+        """Undo the placement of a pod that could not be bound, and report the error.
+
+        Not reported are errors that only mean that another client was faster, and errors of a pod deleted meanwhile.
+        """
         meta = promise.claims.pod.metadata
         current = self._pods.get(meta.namespace, meta.name)
         is_bound = current is not None and current.metadata.uid == meta.uid and bool(current.spec.nodeName)

@@ -276,7 +276,7 @@ class EtcdLog:
         return end_of(answer.header.revision)
 
     async def _nudge(self) -> None:
-        """Write the fence key until all tails have reached the wanted revision.
+        """Write the fence key again and again until all tails have reached the wanted revision.
 
         Another program's write can be the newest revision; only a write below our prefix makes the watch report it.
         """

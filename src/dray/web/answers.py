@@ -200,7 +200,7 @@ class Answers:
         return self._known
 
     def _numbers(self, devices: Iterable[DeviceId]) -> list[list[int]]:
-        """Return the row numbers of devices as ranges."""
+        """Return the row numbers of devices as ranges `[first, count]`. Devices without a row are left out."""
         found = (
             pool.numbers.get(device.device)
             for device in devices
@@ -253,7 +253,7 @@ class Answers:
         return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()
 
     def why(self, seconds: float, namespace: str, name: str) -> Tree:
-        """Return why a pod waits.
+        """Return why a pod waits, searching for at most `seconds`. Raises QuestionError if the pod does not exist.
 
         The answer has the cause, filter steps of its requests, reasons of nodes, holders of devices and a suggested
         change.

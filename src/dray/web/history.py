@@ -127,7 +127,7 @@ class DashboardHistory:
             yield
 
     def claim_name(self, number: int) -> str:
-        """Return the name of a deleted claim, or ""."""
+        """Return "namespace/name" of a deleted claim by its number, or "" if it is unknown."""
         return self._names.get(number, "")
 
     def device_name(self, number: int) -> tuple[str, str]:

@@ -321,7 +321,10 @@ class DashboardPicture:
         self._changed.set()
 
     async def _trying(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run optional work. Errors other than Unauthorized are logged."""
+        """Run optional work. Errors of the API except Unauthorized, of questions and of time are logged with `what`.
+
+        RuntimeErrors are logged too; anything else is raised.
+        """
         try:
             await work()
         except Unauthorized:

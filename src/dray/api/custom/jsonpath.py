@@ -52,7 +52,7 @@ def is_simple(path: str) -> bool:
 
 
 def simple(path: str) -> tuple[str, ...]:
-    """Return the field names of a simple path."""
+    """Return the field names of a path for which `is_simple` is true."""
     return tuple(path.removeprefix(".").split("."))
 
 

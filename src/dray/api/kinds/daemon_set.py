@@ -30,7 +30,10 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """Set the annotation that counts template changes to its initial value. It is older than ControllerRevisions."""
+    """Set the annotation that counts template changes to 1, unless it is a positive number already.
+
+    The annotation is older than ControllerRevisions.
+    """
     annotations = annotations_of(tree)
     said = annotations.get(_GENERATION)
     annotations[_GENERATION] = said if said is not None and said.isdigit() and int(said) > 0 else "1"

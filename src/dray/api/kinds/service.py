@@ -79,7 +79,7 @@ def _defaults(tree: Tree) -> None:
 
 
 def _create(tree: Tree) -> None:
-    """Copy the older field clusterIP to clusterIPs. Missing addresses are assigned later."""
+    """Copy the older field clusterIP to clusterIPs if that is empty. Missing addresses are assigned later."""
     spec = tree.setdefault("spec", {})
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]

@@ -136,7 +136,10 @@ class WebhookClient:
             raise Unanswered(f'Post "{url}": {_cause(error)}') from error
 
     def _context(self, ca_bundle: str) -> ssl.SSLContext:
-        """Return the TLS context that trusts a CA bundle, cached. Raises WebhookCallFailed."""
+        """Return the TLS context that trusts a CA bundle, or the system's authorities if it is empty; cached.
+
+        Raises WebhookCallFailed if the bundle cannot be read.
+        """
         context = self._contexts.get(ca_bundle)
         if context is None:
             try:

@@ -75,7 +75,10 @@ class Convert:
         return self._of(node, value, self._root)
 
     def _of(self, node: SchemaNode, value: Any, root: bool = False) -> Value:
-        """Return the CEL value of a value by its schema node."""
+        """Return a JSON value as a CEL value by its schema node, unchanged if it does not fit.
+
+        With `root`, the members apiVersion, kind and metadata stay as they are.
+        """
         if isinstance(value, dict):
             return self._object(node, value, root)
         if isinstance(value, list):

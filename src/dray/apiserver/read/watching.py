@@ -139,7 +139,10 @@ class Watching:
             watch.close()
 
     def _begin(self, prefix: str, chosen: ListSelection, start: Start) -> tuple[Watch, Sequence[KeyVersion], int]:
-        """Return the watch, the initial objects and their revision, without awaiting in between, so there is no gap."""
+        """Return the watch, the initial objects and the revision after which the watch begins. Raises Expired.
+
+        There are initial objects only if `start` asks for them. Nothing is awaited in between, so there is no gap.
+        """
         cache, after = self._cache, start.after
         present: Sequence[KeyVersion] = ()
         if start.initial:

@@ -198,5 +198,8 @@ def _parsed(encoded: bytes) -> User | None:
 
 
 def _certificate_user(names: Sequence[str], groups: Sequence[str]) -> User | None:
-    """Return a User: the last common name is the user name, organizations are groups. None without a common name."""
+    """Return the User of a client certificate, or None without a common name.
+
+    The last common name is the user name; groups are the organizations and system:authenticated.
+    """
     return User(names[-1], groups=(*groups, AUTHENTICATED)) if names and names[-1] else None

@@ -259,7 +259,7 @@ def _endpoint(node: Node) -> str:
 
 
 async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
-    """Return the start of a node's error text."""
+    """Return the start of a node's error text. Raises TimeoutError if reading it takes too long."""
     data = b""
     async with asyncio.timeout(limits.log_silent_seconds):
         while len(data) < _WORDS and (chunk := await content.read(_WORDS - len(data))):
@@ -274,7 +274,7 @@ def _refusal(code: int, text: str) -> ApiError:
 
 
 def _tls(keys: Keys) -> ssl.SSLContext:
-    """Return the TLS context with the server's client certificate."""
+    """Return the TLS context with the server's client certificate. It does not verify the certificates of nodes."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the system's authorities, which take long to load
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -208,7 +208,7 @@ def same(account: EffortAccount, left: Value, right: Value) -> bool:
 
 
 def size(value: Value) -> int:
-    """Evaluate `size(value)`: the length of a string, bytes, list or map."""
+    """Evaluate `size(value)`: the length of a string, bytes, list or map. Only such values are passed."""
     return len(value)  # type: ignore[arg-type]  # only called with what has a size
 
 

@@ -144,7 +144,10 @@ class PoolStatusController:
             await self._clock.sleep(delay)
 
     def _status(self, request: ResourcePoolStatusRequest) -> tuple[Tree, bool]:
-        """Return the status that answers a request, and whether a pool in it lacks slices."""
+        """Return the status that answers a request, and whether a pool in it lacks slices.
+
+        If the computation fails, the status says so, and the second value is False.
+        """
         spec, now = request.spec, timestamp(self._clock.time())
         try:
             found = answer(

@@ -68,7 +68,10 @@ def census_of(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Dev
 
 
 def _added(subject: WaitingPod, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:
-    """Yield the suggestion to add `number` copies of a device to its slice."""
+    """Yield the suggestion to add `number` copies of a device, without its taints, to its slice.
+
+    Yields nothing if the slice would have too many devices.
+    """
     for piece in subject.snapshot.all(ResourceSlice):
         names = {device.name for device in piece.spec.devices}
         is_home = (piece.spec.driver, piece.spec.pool.name) == like.id[:2] and like.id.device in names

@@ -139,7 +139,7 @@ def _check_quantity(resource: str, much: str) -> None:
 
 
 def _spanning_slices(pool: ProfilePool) -> Iterator[Tree]:
-    """Yield the slices of a pool that spans nodes; nothing for other pools."""
+    """Yield the slices of a pool that spans nodes; nothing for others. Raises ProfileError if it has no name."""
     if not pool.nodeSelector:
         return
     if not pool.name:

@@ -176,7 +176,7 @@ class _Document:
         self._edit(pointer, put) if pointer else self._become(value)
 
     def _test(self, pointer: Pointer, value: JsonValue) -> None:
-        """Raise TestFailed unless the value at the pointer equals `value`."""
+        """Raise TestFailed unless the value at the pointer equals `value`. A missing value counts as null."""
         try:
             found = _get(self.root, pointer)
         except PatchRejected:

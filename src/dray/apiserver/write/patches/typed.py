@@ -314,7 +314,7 @@ def merged(shape: FieldShape, live: JsonValue, applied: JsonValue) -> JsonValue:
 
 
 def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[JsonValue]:
-    """Yield the applied elements in their order, with the other live elements in between as before."""
+    """Yield the applied elements in order, each merged with its live one; other live elements stay in between."""
     old, new = dict(live), dict(applied)
     shared = iter([element for element in new if element in old])
     wanted = next(shared, None)
