@@ -31,6 +31,8 @@ ALTERNATIVES_MAX = 8
 RESERVATIONS_MAX = 256
 DEVICE_DATA_MAX = 10 * 1024
 IPS_MAX = 16
+_ALLOCATION = paths.STATUS / "allocation"
+_RESERVED_FOR = paths.STATUS / "reservedFor"
 _RESERVATION = "io.k8s.api.resource.v1.ResourceClaimConsumerReference"
 _DEVICE_STATUS = "io.k8s.api.resource.v1.AllocatedDeviceStatus"
 MODES = ("All", "ExactCount")
@@ -298,24 +300,23 @@ def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceCla
     if status.devices:
         yield from _device_statuses(status)
     if status.reservedFor and status.allocation is None:
-        yield forbidden(paths.STATUS / "reservedFor", "may not be specified when `allocated` is not set")
+        yield forbidden(_RESERVED_FOR, "may not be specified when `allocated` is not set")
     if status.allocation is None:
         return
     if before.allocation is None:
-        yield from _allocation(status.allocation, paths.STATUS / "allocation", request_names(claim.spec.devices))
+        yield from _allocation(status.allocation, _ALLOCATION, request_names(claim.spec.devices))
 
 
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
-    path = paths.STATUS / "reservedFor"
     for index, item in enumerate(within(status.reservedFor, RESERVATIONS_MAX)):
-        yield from checked(_RESERVATION, item, path / index)
+        yield from checked(_RESERVATION, item, _RESERVED_FOR / index)
     if (
         deleting
         and status.allocation is not None
         and any(item not in before.reservedFor for item in status.reservedFor)
     ):
         text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        yield forbidden(path, text)
+        yield forbidden(_RESERVED_FOR, text)
 
 
 def _allocation(allocation: resource.AllocationResult, path: Path, known: RequestNames) -> Errors:
@@ -331,7 +332,8 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
     for index, item in enumerate(within(allocation.devices.results, devices.LIST_MAX)):
         if not _is_plain(item, known):
             yield from result(item, path / "devices" / "results" / index)
-    yield from each(within(allocation.devices.config, 2 * devices.LIST_MAX), path / "devices" / "config", config)
+    if allocation.devices.config:
+        yield from each(within(allocation.devices.config, 2 * devices.LIST_MAX), path / "devices" / "config", config)
     if allocation.nodeSelector is not None:
         yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
 

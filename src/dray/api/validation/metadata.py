@@ -15,6 +15,8 @@ from dray.api.types import meta
 ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _fixed = attrgetter(*_FIXED)
+_IDENTITY = ("apiVersion", "kind", "name", "uid")
+_identity = attrgetter(*_IDENTITY)
 _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 _LABELS = METADATA / "labels"
 _ANNOTATIONS = METADATA / "annotations"
@@ -133,9 +135,10 @@ def _namespace(value: str, namespaced: bool) -> Errors:
 def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:
     controller: meta.OwnerReference | None = None
     for index, owner in enumerate(owners):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            if not getattr(owner, field):
-                yield required(path / index / field, "must not be empty")
+        if not all(_identity(owner)):
+            for field in _IDENTITY:
+                if not getattr(owner, field):
+                    yield required(path / index / field, "must not be empty")
         if (owner.apiVersion, owner.kind) == ("v1", "Event"):
             yield invalid(path / index, owner, "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:

@@ -51,4 +51,5 @@ def field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
         yield invalid(path / "key", requirement.key, "not a valid field selector key")
         return
     for index, value in enumerate(requirement.values):
-        yield from named(value, path / "values" / index, names.subdomain_reference)
+        for text in names.subdomain_reference(value):
+            yield invalid(path / "values" / index, value, text)

@@ -24,6 +24,8 @@ _CONTAINERS = {
     "ephemeralContainers": f"{CORE}EphemeralContainer",
 }
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+_QOS_CLASS = STATUS / "qosClass"
+_CLAIM_STATUSES = STATUS / "resourceClaimStatuses"
 _NEGATIVE = "must be a non-negative integer"
 _LONGEST_DEADLINE = 2**31 - 1
 _MUTABLE = (
@@ -265,20 +267,20 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
     if pod.status.nominatedNodeName:
         yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)
     if old.status.qosClass:
-        yield from unchanged(pod.status.qosClass, old.status.qosClass, STATUS / "qosClass", pod.status.qosClass)
+        yield from unchanged(pod.status.qosClass, old.status.qosClass, _QOS_CLASS, pod.status.qosClass)
     yield from _observations(pod.status)
-    path = STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in pod.spec.resourceClaims}
     seen: set[str] = set()
     for index, status in enumerate(pod.status.resourceClaimStatuses):
         if status.name not in known:
             text = "must match the name of an entry in `spec.resourceClaims`"
-            yield invalid(path / index / "name", status.name, text)
+            yield invalid(_CLAIM_STATUSES / index / "name", status.name, text)
         if status.name in seen:
-            yield duplicate(path / index / "name", status.name)
+            yield duplicate(_CLAIM_STATUSES / index / "name", status.name)
         seen.add(status.name)
         if status.resourceClaimName is not None:
-            yield from named(status.resourceClaimName, path / index / "resourceClaimName", names.subdomain)
+            for text in names.subdomain(status.resourceClaimName):
+                yield invalid(_CLAIM_STATUSES / index / "resourceClaimName", status.resourceClaimName, text)
     if pod.status.extendedResourceClaimStatus is not None:
         yield from _extended_claim(pod.status.extendedResourceClaimStatus, pod.spec)
 
