@@ -16,10 +16,10 @@ from dray.api.validation.context import Context
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
-Rule = Callable[..., Iterable[FieldError]]
+ObjectRule = Callable[..., Iterable[FieldError]]
 
 
-def _rule(name: str) -> Rule:
+def _rule(name: str) -> ObjectRule:
     """Return the function that a kind names, or a function that returns no errors for an empty name."""
     return function(name) if name else _nothing
 
@@ -75,7 +75,7 @@ def _rules(
 
 
 @cache
-def _validation(resource: Resource, subresource: str, is_new: bool) -> tuple[Rule, bool, Checker | None]:
+def _validation(resource: Resource, subresource: str, is_new: bool) -> tuple[ObjectRule, bool, Checker | None]:
     """Return the function of a kind for a write, whether it also gets the old object, and the steps to perform.
 
     Cached, because every write needs them. Only built-in kinds come here.

@@ -30,7 +30,7 @@ from dray.apiserver.security.authorization.policy import (
     CONTROLLERS,
     RBAC,
     BootstrapBinding,
-    Rule,
+    RuleTree,
 )
 
 Wanted = tuple[Resource, Tree]
@@ -168,7 +168,7 @@ def _policy_metadata(name: str) -> Tree:
     return _metadata(name, labels={DEFAULTS_LABEL: "rbac-defaults"}, annotations={AUTOUPDATE: "true"})
 
 
-def _cluster_role(name: str, rules: tuple[Rule, ...]) -> Tree:
+def _cluster_role(name: str, rules: tuple[RuleTree, ...]) -> Tree:
     """Return a new ClusterRole."""
     return {
         "apiVersion": f"{RBAC}/v1",

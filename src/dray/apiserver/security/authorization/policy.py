@@ -30,16 +30,16 @@ SCHEDULING = "scheduling.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
 
-Rule = dict[str, Any]
+RuleTree = dict[str, Any]
 
 
-def rule(verbs: tuple[str, ...], group: str | tuple[str, ...], *resources: str) -> Rule:
+def rule(verbs: tuple[str, ...], group: str | tuple[str, ...], *resources: str) -> RuleTree:
     """Return a rule on resources of one or several API groups."""
     groups = [group] if isinstance(group, str) else list(group)
     return {"verbs": list(verbs), "apiGroups": groups, "resources": list(resources)}
 
 
-def paths(*urls: str) -> Rule:
+def paths(*urls: str) -> RuleTree:
     """Return a rule that allows GET of non-resource URLs."""
     return {"verbs": ["get"], "nonResourceURLs": list(urls)}
 
@@ -64,7 +64,7 @@ HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *HEALTH)
 
 # Rights of users in a namespace, by the role that they are aggregated to.
-AGGREGATED: dict[str, tuple[Rule, ...]] = {
+AGGREGATED: dict[str, tuple[RuleTree, ...]] = {
     "view": (
         rule(
             READ,
@@ -159,7 +159,7 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
 # Each role selects aggregated rules by label: an admin has the rights of an editor, and an editor those of a viewer.
 AGGREGATES = {"admin": ("admin", "edit", "view"), "edit": ("edit", "view"), "view": ("view",)}
 
-CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
+CLUSTER_ROLES: dict[str, tuple[RuleTree, ...]] = {
     "cluster-admin": (rule(("*",), "*", "*"), {"verbs": ["*"], "nonResourceURLs": ["*"]}),
     "system:discovery": (paths(*DISCOVERY),),
     "system:public-info-viewer": (paths(*HEALTH),),
@@ -205,7 +205,7 @@ CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
 
 _EVERYTHING = rule(("delete", "deletecollection", "get", "list", "patch", "update", "watch"), "*", "*")
 
-CONTROLLERS: dict[str, tuple[Rule, ...]] = {
+CONTROLLERS: dict[str, tuple[RuleTree, ...]] = {
     "resource-claim-controller": (
         rule(READ, CORE, "pods"),
         rule(("get",), CORE, "namespaces"),
