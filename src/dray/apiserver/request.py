@@ -133,34 +133,54 @@ def copied(body: Any) -> tuple[Any, bool]:
 
 def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
     """Return the Request for a call of a component in this process."""
-    resource = call.resource
-    request = Request(
-        user=caller.user,
-        verb=call.verb,
-        resource=resource,
-        namespace=call.namespace if resource.namespaced else "",
-        user_agent=caller.agent,
-    )
+    name = subresource = ""
+    body: Any = None
+    options, is_large = DEFAULT_OPTIONS, False
     match call:  # the most frequent writes come first
         case CreateCall():
-            request.name, request.subresource = call.name, call.subresource
-            is_templated = not call.subresource and resource.type in MADE_FROM_TEMPLATES
-            if is_templated or isinstance(call.body, Wire):
-                request.body = call.body
-            else:
-                request.body, request.is_large = copied(call.body)
+            name, subresource, body = call.name, call.subresource, call.body
+            is_templated = not subresource and call.resource.type in MADE_FROM_TEMPLATES
+            if not is_templated and not isinstance(body, Wire):
+                body, is_large = copied(body)
         case StatusCall():
-            request.name, request.subresource, request.body = call.name, "status", call.wanted
+            name, subresource, body = call.name, "status", call.wanted
         case GetCall():
-            request.name = call.name
+            name = call.name
         case UpdateCall():
-            request.name, request.subresource = call.name, call.subresource
-            request.body, request.is_large = copied(call.tree)
+            name, subresource = call.name, call.subresource
+            body, is_large = copied(call.tree)
         case PatchCall():
-            request.name, request.subresource, request.body = call.name, call.subresource, call.patch
-            request.options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
+            name, subresource, body = call.name, call.subresource, call.patch
+            options = RequestOptions(patch_type=call.kind.value, field_manager=call.manager, force=call.force)
+        case DeleteCall():
+            name = call.name
+            options = RequestOptions(
+                grace_period_seconds=call.grace,
+                propagation_policy=call.propagation,
+                precondition_uid=call.uid,
+                precondition_resource_version=call.resource_version,
+            )
+        case _:
+            options = _options_of(call)
+    return Request(
+        user=caller.user,
+        verb=call.verb,
+        resource=call.resource,
+        namespace=call.namespace if call.resource.namespaced else "",
+        name=name,
+        subresource=subresource,
+        body=body,
+        options=options,
+        user_agent=caller.agent,
+        is_large=is_large,
+    )
+
+
+def _options_of(call: ListCall | WatchCall | DeleteCollectionCall) -> RequestOptions:
+    """Return the options of a call about many objects."""
+    match call:
         case ListCall():
-            request.options = RequestOptions(
+            return RequestOptions(
                 label_selector=call.labels,
                 field_selector=call.fields,
                 limit=call.limit,
@@ -168,29 +188,20 @@ def request_of(caller: Caller, call: AnsweredCall | WatchCall) -> Request:
                 resource_version=call.resource_version,
             )
         case WatchCall():
-            request.options = RequestOptions(
+            return RequestOptions(
                 label_selector=call.labels,
                 field_selector=call.fields,
                 resource_version=call.resource_version,
                 allow_bookmarks=call.bookmarks,
                 timeout_seconds=call.timeout,
             )
-        case DeleteCall():
-            request.name = call.name
-            request.options = RequestOptions(
-                grace_period_seconds=call.grace,
-                propagation_policy=call.propagation,
-                precondition_uid=call.uid,
-                precondition_resource_version=call.resource_version,
-            )
         case DeleteCollectionCall():
-            request.options = RequestOptions(
+            return RequestOptions(
                 label_selector=call.labels,
                 field_selector=call.fields,
                 grace_period_seconds=call.grace,
                 propagation_policy=call.propagation,
             )
-    return request
 
 
 class Answer(msgspec.Struct, kw_only=True):
