@@ -8,6 +8,7 @@ many steps (`content`, `feasibility`, `dray.cel.limits`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from dray.cel import Interrupt, Interrupted
@@ -39,7 +40,15 @@ class Budget(NamedTuple):
     total: int | None = None
     enough: int | None = None
 
+    @property
+    def least(self) -> int | None:
+        """The smaller one of `total` and `enough`; None if neither is limited."""
+        if self.enough is None or self.total is None:
+            return self.total if self.enough is None else self.enough
+        return min(self.total, self.enough)
+
     @classmethod
+    @cache
     def of(cls, seconds: float, *, per_node: bool = False) -> Budget:
         """The budget of a filter timeout. With `per_node`, all nodes may use up theirs; 0 seconds mean no limit."""
         if seconds <= 0:

@@ -469,7 +469,7 @@ class Index:
         entry.fitting &= everyone
         entry.failing &= everyone
         entry.out &= everyone
-        least = min((steps for steps in (budget.total, budget.enough) if steps is not None), default=None)
+        least = budget.least
         left_over, beyond = dict(self._left_over), 0
         waiting = entry.stale & asked
         while waiting and (least is None or entry.charged <= least):

@@ -194,6 +194,8 @@ class Placement:
             Spreading(neighbours),
             PreferredNeighbours(neighbours),
         )
+        self._weighted: list[tuple[Score, float]] = []  # these scores with the weights of the last attempt's profile
+        self._weighted_for: SchedulerProfile | None = None
 
     def try_on(self, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason | LeftOver:
         """Decide whether a pod fits on a given node, taking its devices as in `decide`.
@@ -367,8 +369,11 @@ class Placement:
 
     def _score_rules(self, attempt: Attempt, preference: _Preference | None) -> list[tuple[Score, float]]:
         """Return the scores with their weights. `preference` rates the alternatives of the pod, if there are any."""
-        weights = attempt.profile.weights
-        rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
+        profile, weights = attempt.profile, attempt.profile.weights
+        if profile is not self._weighted_for:
+            self._weighted = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
+            self._weighted_for = profile
+        rules = [*self._weighted]
         if weight := weights.get(DEVICE_PACKING, 0):
             rules.append((DevicePacking(partial(self._packing_cost, attempt)), weight))
         if preference is not None and weights.get(BetterAlternatives.name, 0):

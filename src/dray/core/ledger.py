@@ -41,10 +41,10 @@ class DeviceLedger:
 
         Returns whether devices became free.
         """
+        if taken is None and uid not in self._written and uid not in self._promised:
+            return False  # most events of a claim arrive before its allocation
         before = self._held(uid)
         if taken is None:
-            if uid not in self._written and uid not in self._promised:
-                return False  # most events of a claim arrive before its allocation
             self._note(uid)
             self._written.pop(uid, None)
             if uid in self._kept and version >= self._kept[uid]:

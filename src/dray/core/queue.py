@@ -203,7 +203,8 @@ class SchedulingQueue:
 
     def pop(self) -> Waiting | None:
         """Take the next pod to try, or None. The pod stays known to the queue until it is removed."""
-        self._wake()
+        if self._backoff or self._refused:
+            self._wake()
         if self._helped:
             self._activate_some()
         while self._active:

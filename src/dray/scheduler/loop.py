@@ -213,7 +213,8 @@ class SchedulingLoop:
         """Write a decision that took `seconds`, and record the result."""
         pod, profile = promise.claims.pod, promise.claims.pod.spec.schedulerName
         started = time.perf_counter()
-        await self._pod_status.finished(pod.metadata.uid)
+        if self._pod_status.is_writing(pod.metadata.uid):
+            await self._pod_status.finished(pod.metadata.uid)
         try:
             settled = await self._binder.bind(promise)
         except Exception as error:  # after any error, the pod must be retried

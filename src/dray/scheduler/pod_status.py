@@ -78,6 +78,10 @@ class PodStatusWriter:
         if self._told.pop(uid, None) and not self._told:
             self._told.clear()  # frees the memory of a table that was large
 
+    def is_writing(self, uid: str) -> bool:
+        """Whether a condition of this pod is being written."""
+        return uid in self._writing
+
     async def finished(self, uid: str) -> None:
         """Wait for a running write of a pod's condition, so that this write cannot follow a later change."""
         if (writing := self._writing.get(uid)) is not None:

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import compress, count, islice
 from math import inf
 from operator import attrgetter
@@ -333,10 +333,7 @@ class NodeTable:
 
     def sample(self, nodes: int, start: int, limit: int) -> Sample:
         """Return up to `limit` nodes of a bit set, beginning at position `start` and wrapping around at the end."""
-        found = _some(nodes >> start, start, limit)
-        if len(found) < limit:
-            found += _some(nodes & ((1 << start) - 1), 0, limit - len(found))
-        return Sample(self, found)
+        return Sample(self, [*_sampled(nodes, start, limit)])
 
     def _info(self, name: str) -> NodeInfo:
         info = self._by_name.get(name)
@@ -353,6 +350,15 @@ class NodeTable:
         """Remove the entry of a node that neither exists nor has pods."""
         if info.node is None and not info.pods:
             del self._by_name[info.name]
+
+
+@lru_cache(maxsize=8)  # consecutive pods mostly fit on the same nodes
+def _sampled(nodes: int, start: int, limit: int) -> tuple[int, ...]:
+    """Return up to `limit` positions of a bit set, beginning at `start` and wrapping around at the end."""
+    found = _some(nodes >> start, start, limit)
+    if start and len(found) < limit:
+        found += _some(nodes & ((1 << start) - 1), 0, limit - len(found))
+    return tuple(found)
 
 
 def _some(nodes: int, first: int, limit: int) -> list[int]:
