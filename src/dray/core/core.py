@@ -215,11 +215,13 @@ class SchedulerCore:
 
     def _leaves_queue(self, pod: Pod, *, counts: bool) -> None:
         """Remove a pod from the queue. `counts` says whether the pod still counts towards minCount of its group."""
-        self.gangs.abandon(pod)
-        self.queue.remove(pod.metadata.uid)
-        self._progress.after_bindings.pop(pod.metadata.uid, None)
-        self._binding_ended(pod.metadata.uid)
-        if self.state.gangs.note(pod, is_ready=counts):
+        uid, names_group = pod.metadata.uid, self.state.gangs.key_of(pod) is not None
+        if names_group:
+            self.gangs.abandon(pod)
+        self.queue.remove(uid)
+        self._progress.after_bindings.pop(uid, None)
+        self._binding_ended(uid)
+        if names_group and self.state.gangs.note(pod, is_ready=counts):
             self._recheck_group(pod)
 
     def _recheck_group(self, pod: Pod) -> None:

@@ -46,14 +46,16 @@ class KeptSets:
                 self._sets.popitem(last=False)
         else:
             self._sets.move_to_end(key)
-        self._catch_up(kept, rule.by_usage)
-        return kept.nodes & self._table.everyone
+        table = self._table
+        if kept.seen_objects != table.object_changes.end or (
+            rule.by_usage and kept.seen_usage != table.usage_changes.end
+        ):
+            self._catch_up(kept, rule.by_usage)
+        return kept.nodes & table.everyone
 
     def _catch_up(self, kept: _KeptSet, by_usage: bool) -> None:
         table = self._table
         objects, usage = table.object_changes, table.usage_changes
-        if kept.seen_objects == objects.end and (not by_usage or kept.seen_usage == usage.end):
-            return
         changed = objects.since(kept.seen_objects)
         if by_usage and changed is not None:
             more = usage.since(kept.seen_usage)
