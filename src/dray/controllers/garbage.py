@@ -166,26 +166,26 @@ class GarbageCollector:
     def _changed(self, resource: Resource, deltas: Deltas[Any]) -> None:
         for delta in deltas:
             old, new = delta
+            if old is not None and new is not None and old.metadata.ownerReferences == new.metadata.ownerReferences:
+                if _asks_for_us(new.metadata):  # most changes concern neither owners nor dependents
+                    self._look(resource, new.metadata)
+                continue
             self._dependents.changed(resource, old, new)
             if new is None:
                 if self._dependents.has(uid := delta.object.metadata.uid):
                     self._controller.queue.add(uid)
-            elif _asks_for_us(new.metadata) or self._suspicious(old, new):
+            elif _asks_for_us(new.metadata) or self._suspicious(new):
                 self._look(resource, new.metadata)
             if old is not None and old.metadata.ownerReferences:
-                self._tell_waiting_owners(old, new)
+                self._tell_waiting_owners(old)
 
-    def _suspicious(self, old: Any, new: Any) -> bool:
-        """Whether an owner is missing from the copies or waits for deletion. False if the references did not change."""
+    def _suspicious(self, new: Any) -> bool:
+        """Whether an owner of an object is missing from the copies or waits for deletion."""
         references = new.metadata.ownerReferences
-        if not references or (old is not None and old.metadata.ownerReferences == references):
-            return False
         return any(self._known(new.metadata, ref) is not OwnerStanding.SOLID for ref in references)
 
-    def _tell_waiting_owners(self, old: Any, new: Any) -> None:
+    def _tell_waiting_owners(self, old: Any) -> None:
         """Queue owners in foreground deletion that a deleted or changed dependent no longer blocks."""
-        if new is not None and old.metadata.ownerReferences == new.metadata.ownerReferences:
-            return
         for ref in old.metadata.ownerReferences:
             owner = self._cached(old.metadata, ref)
             if owner is None or self._dependents.blocks(ref.uid):
