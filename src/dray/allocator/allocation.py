@@ -66,7 +66,10 @@ def allocate(
 
 
 def used(seen: NodeView, taken: Collection[DeviceId], shares: Iterable[Share]) -> NodeUsage:
-    """Return what devices and shares in use occupy on a node."""
+    """Return what devices and shares in use occupy on a node.
+
+    Devices that the node does not see count only if their slice is in `elsewhere` of the view.
+    """
     layout, held = seen.layout, consumed(shares)
     bits = sum(1 << place for device in taken if (place := seen.places.get(device)) is not None)
     parts = [
@@ -90,7 +93,11 @@ AllocationDecision = Solution | Fault | Stuck | None
 
 
 def decide(problem: AllocationProblem, usage: NodeUsage, meter: StepMeter) -> AllocationDecision:
-    """Return the first event of the search, with a fast path for the most common kind of problem."""
+    """Return the first event of the search, with a fast path for the most common kind of problem.
+
+    The event is a Solution, a Fault, or Stuck if the meter ended the search. Returns None if the devices cannot serve
+    the claims, but the fault INVALID_POOLS if the layout also contains invalid pools.
+    """
     simple = problem.simple
     if simple is not None:
         free = simple.devices if simple.admin else simple.devices & ~usage.taken
@@ -150,7 +157,11 @@ class Searching(Work):
 def conclude(
     decision: AllocationDecision, problem: AllocationProblem, usage: NodeUsage, seen: NodeView, names: Sequence[str]
 ) -> AllocationOutcome:
-    """Convert a decision to an outcome, with the names of one node and its claims."""
+    """Convert a decision to an outcome, with the names of one node and its claims.
+
+    None becomes Unallocatable, which computes its reasons only when they are read. A Solution becomes Failed if its
+    node selector terms are not supported.
+    """
     match decision:
         case Solution(grants):
             try:
@@ -174,6 +185,6 @@ def progress(asked: AllocationPlan, item: int, got: int, names: Sequence[str]) -
 
 
 def claim_name(claim: ResourceClaim) -> str:
-    """Return the name of a claim for messages: NAMESPACE/NAME."""
+    """Return the name of a claim for messages: NAMESPACE/NAME, or only NAME if the claim has no namespace."""
     meta = claim.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -28,7 +28,10 @@ class Shortage(NamedTuple):
 
 
 def assign(wishes: Sequence[Wish]) -> list[int] | Shortage:
-    """Return disjoint sets of devices that serve all wishes, or a Shortage that proves that there are none."""
+    """Return disjoint sets of devices that serve all wishes, or a Shortage that proves that there are none.
+
+    The list contains one bit set of exactly `wanted` devices for each wish, in the order of the wishes.
+    """
     given = [0] * len(wishes)
     free = 0
     for wish in wishes:
@@ -48,7 +51,8 @@ def assign(wishes: Sequence[Wish]) -> list[int] | Shortage:
 def _augment(wishes: Sequence[Wish], given: list[int], free: int, start: int) -> int | Shortage:
     """Give one more device to wish `start`, moving devices between other wishes if needed.
 
-    Returns the device that is no longer free, or a Shortage.
+    `given` contains the devices of each wish and is changed in place. `free` is the set of free devices. Returns the
+    device that is no longer free (a set of one), or a Shortage, and then nothing is changed.
     """
     came: dict[int, tuple[int, int]] = {start: (start, 0)}
     queue = [start]

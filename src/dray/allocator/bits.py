@@ -13,12 +13,12 @@ _PIECE_BITS = (1 << _PIECE) - 1
 
 
 def lowest(bits: int) -> int:
-    """Return the lowest member of a non-empty set, as a set of one."""
+    """Return the lowest member of a non-empty set, as a set of one. Returns 0 for the empty set."""
     return bits & -bits
 
 
 def position(bit: int) -> int:
-    """Return the position of the only member of a set."""
+    """Return the position of the only member of a set, counted from 0. Returns -1 for the empty set."""
     return bit.bit_length() - 1
 
 
@@ -30,7 +30,10 @@ def without(bits: int, others: int) -> int:
 
 
 def above(bit: int) -> int:
-    """Return the set of all positions above that of a set of one, or of all positions if the set is empty."""
+    """Return the set of all positions above that of a set of one, or of all positions if the set is empty.
+
+    The result is a negative integer, because it has no highest member.
+    """
     return ~((bit << 1) - 1) if bit else -1
 
 
@@ -62,9 +65,10 @@ def _positions(bits: int) -> Iterator[int]:
 
 
 def _piece(bits: int) -> tuple[int, int, int]:
-    """Split off the lowest non-empty piece of a wide set. Returns the piece, the rest, and the positions skipped before it.
+    """Split off the lowest non-empty piece of a wide set that is not empty.
 
-    Removing a member copies the whole set, so members are removed from a short piece instead.
+    Returns the piece, the rest, and the number of positions skipped before the piece. Removing a member copies the
+    whole set, so members are removed from a short piece instead.
     """
     skipped = position(lowest(bits))
     bits >>= skipped
@@ -72,7 +76,7 @@ def _piece(bits: int) -> tuple[int, int, int]:
 
 
 def union(sets: Iterable[int]) -> int:
-    """Return the union of sets."""
+    """Return the union of sets, 0 if there are none."""
     found = 0
     for each in sets:
         found |= each
@@ -90,7 +94,10 @@ def first(bits: int, count: int) -> int:
 
 
 def split(everything: int, sets: Iterable[int]) -> list[int]:
-    """Partition `everything` into the groups whose members belong to the same of the given sets."""
+    """Partition `everything` into the groups whose members belong to the same of the given sets.
+
+    No group is empty, so the result is empty if `everything` is.
+    """
     groups = [everything] if everything else []
     for cut in sets:
         parted: list[int] = []

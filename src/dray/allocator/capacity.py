@@ -31,7 +31,7 @@ _NANO = 9  # decimal digits; a quantity has no smaller part
 
 
 def nanos(quantity: Quantity) -> int:
-    """Convert a quantity to an exact integer in units of 10^-9."""
+    """Convert a quantity to an integer in units of 10^-9. Anything smaller than such a unit is cut off."""
     return int(quantity.unscaled * 10 ** (quantity.scale + _NANO))
 
 
@@ -45,14 +45,20 @@ def from_nanos(amount: int) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def amount(text: str) -> int:
-    """Convert the text of a quantity to an integer in units of 10^-9. Cached, because most texts repeat."""
+    """Convert the text of a quantity to an integer in units of 10^-9. Cached, because most texts repeat.
+
+    Raises as `Quantity.parse` does if the text is no quantity.
+    """
     return nanos(Quantity.parse(text))
 
 
 def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -> Consumption | CapacityFault | None:
     """Return the amount of each capacity that a request consumes, or None if the device cannot serve the request.
 
-    `fractional` is the gate DRAFractionalCapacityRange, which allows the steps of a range to be fractions.
+    The device cannot serve the request if it lacks a requested capacity, or if an amount exceeds the capacity or
+    violates its policy. A capacity that is not requested is consumed by its default, or completely if it has none.
+    Returns a CapacityFault if an amount is negative or its range cannot represent it. `fractional` is the gate
+    DRAFractionalCapacityRange, which allows the steps of a range to be fractions.
     """
     if any(name not in device.capacity for name in requests):
         return None
@@ -72,7 +78,11 @@ def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -
 
 
 def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool) -> Quantity | None:
-    """Return the amount of one capacity that a request consumes, or None if the range cannot represent it."""
+    """Return the amount of one capacity that a request consumes, or None if the range cannot represent it.
+
+    Without a request (`requested` is None), that is the default of the policy, or the whole capacity. A requested
+    amount is rounded up to what the policy allows, and stays as it is if the policy allows nothing larger.
+    """
     policy = capacity.requestPolicy
     if requested is None:
         return Quantity.parse(policy.default if policy is not None and policy.default is not None else capacity.value)
@@ -87,7 +97,9 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool)
 def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> Quantity | None:
     """Round an amount up to the next step of a range, counted from its minimum.
 
-    Returns None if the result does not fit into 64 bits or the amount is finer than a thousandth.
+    An amount below the minimum becomes the minimum. Without a step, only this happens. Returns None if the result
+    does not fit into 64 bits, or if the amount is finer than the digits in which the range is computed allow
+    (`_exact`).
     """
     least = Quantity.parse(valid.min or "0")
     if wanted <= least:
@@ -106,7 +118,7 @@ def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
-    """Return whether a policy forbids an amount. It never forbids its default.
+    """Return whether a policy forbids an amount. It never forbids its default, and None forbids nothing.
 
     With `fractional`, the steps of a range may be fractions.
     """
@@ -118,7 +130,10 @@ def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional
 
 
 def largest(capacity: DeviceCapacity) -> Quantity | None:
-    """Return the largest amount that a policy allows for one request, or None if it has no maximum."""
+    """Return the largest amount that a policy allows for one request, or None if it has no maximum.
+
+    There is no maximum without a policy, with a range without `max`, and with a policy without values.
+    """
     policy = capacity.requestPolicy
     if policy is None:
         return None
@@ -170,6 +185,9 @@ def _digits(valid: CapacityRequestPolicyRange, fractional: bool) -> int:
 
 
 def _exact(quantity: Quantity, digits: int) -> bool:
-    """Return whether a quantity in units of 10^-digits fits into 64 bits, without rounding if digits is not 0."""
+    """Return whether a quantity in units of 10^-digits fits into 64 bits, without rounding if digits is not 0.
+
+    With 0 digits, a fraction is allowed.
+    """
     amount, unit = nanos(quantity), 10 ** (_NANO - digits)
     return amount <= MAX_INT64 * unit and (not digits or amount % unit == 0)

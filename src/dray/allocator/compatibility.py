@@ -39,7 +39,9 @@ class Compatibility:
             known[groups] = known.get(groups, 0) | bit
 
     def of(self, bit: int) -> Standings:
-        """Return the groups of an added device by counter set. Empty for devices without counters."""
+        """Return the groups of an added device (`bit`, a set of one) by counter set. Empty for devices without
+        counters.
+        """
         return self._of.get(bit, ())
 
     def excluded(self, standings: Standings) -> int:

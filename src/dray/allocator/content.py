@@ -206,7 +206,7 @@ class DeviceList:
 
     @property
     def counting(self) -> int:
-        """The devices that consume shared counters."""
+        """The devices that consume shared counters, as a bit set of positions."""
         return sum(1 << at for at in self.draws)
 
     def _keep(self, before: DeviceList) -> None:
@@ -218,7 +218,7 @@ class DeviceList:
                 self._views[at] = before._views[earlier]
 
     def bit(self, name: str) -> int:
-        """Return the device with a name as a set of one, or an empty set."""
+        """Return the device with a name as a set of one, or 0 if the list contains no such device."""
         if self._places is None:
             self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
         return self._places.get(name, 0)
@@ -287,8 +287,9 @@ class DeviceList:
         return view
 
     def values(self, attribute: str, lists: bool = False) -> dict[TypedValue, int]:
-        """Return the devices with an attribute (qualified name) by value. With `lists`, each element of a list counts
-        as a value.
+        """Return the devices with an attribute (qualified name) by value, as bit sets of positions.
+
+        Devices without the attribute are left out. With `lists`, each element of a list counts as a value.
         """
         found = self._values.get((attribute, lists))
         if found is None:
@@ -321,7 +322,10 @@ class DeviceList:
         return deriving
 
     def eligible(self, requests: RequestClasses, fractional: bool) -> Eligible:
-        """Return the devices that can serve a request for capacity if nothing of them is in use."""
+        """Return the devices that can serve a request for capacity if nothing of them is in use.
+
+        A device on which the request is an error is in `faults`. `fractional` is as in `capacity.consumption`.
+        """
         found = self._eligible.get((requests, fractional))
         if found is None:
             found = self._eligible[requests, fractional] = Eligible({}, {})
@@ -342,7 +346,9 @@ class DeviceList:
         return consumption(device, asked, fractional)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
-        """Return the devices without a taint that forbids allocation with these tolerations."""
+        """Return the devices without a taint that forbids allocation with these tolerations, as a bit set of
+        positions.
+        """
         found = self._tolerated.get(tolerations)
         if found is None:
             found = sum(
@@ -380,7 +386,8 @@ def _compute(work: _Judging | Deriving, limit: int | None, turn: Turn | None) ->
 def comparable(attribute: DeviceAttribute, owner: str) -> TypedValue:
     """Return a value that equals another one exactly if Kubernetes considers the two attributes to match.
 
-    Kubernetes cannot compare some kinds of values. Such a value matches no other, so the result contains the owner's name.
+    The value is a pair of its kind ("string", "int", "bool" or "version") and the value itself. Kubernetes cannot
+    compare some kinds of values. Such a value matches no other, so the result is "only" and the owner's name.
     """
     for kind in ("string", "int", "bool", "version"):
         value = getattr(attribute, kind)
@@ -390,7 +397,9 @@ def comparable(attribute: DeviceAttribute, owner: str) -> TypedValue:
 
 
 def listed(attribute: DeviceAttribute) -> tuple[TypedValue, ...]:
-    """Return the elements of a list attribute in the form of `comparable`, or nothing if the attribute is no list."""
+    """Return the elements of a list attribute in the form of `comparable`, or () if the attribute is no list or
+    empty.
+    """
     for kind, values in (
         ("string", attribute.strings),
         ("int", attribute.ints),
@@ -403,7 +412,7 @@ def listed(attribute: DeviceAttribute) -> tuple[TypedValue, ...]:
 
 
 def drawn_by(device: Device) -> tuple[tuple[str, str, int], ...]:
-    """Return the counters that a device consumes, as (counter set, counter, amount)."""
+    """Return the counters that a device consumes, as (counter set, counter, amount in units of 10^-9)."""
     return tuple(
         (drawn.counterSet, name, nanos(Quantity.parse(counter.value)))
         for drawn in device.consumesCounters

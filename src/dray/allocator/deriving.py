@@ -51,7 +51,7 @@ class Deriving(Work):
         self.causes: dict[int, str] = {}
 
     def ask(self, wanted: int) -> bool:
-        """Request devices. Returns whether any of them has not been evaluated yet."""
+        """Request the devices in the bit set `wanted`. Returns whether any of them has not been evaluated yet."""
         unknown = wanted & ~self.known
         self.left |= unknown
         return bool(unknown)
@@ -66,7 +66,7 @@ class Deriving(Work):
         return len(self._expression) > QUICK_LENGTH or self._attribute.max_cost > QUICK_COST
 
     def price(self, devices: int) -> int:
-        """Return the steps that the evaluation of some devices took."""
+        """Return the steps that the evaluation of the devices in a bit set took: at least one for each."""
         return devices.bit_count() + sum(steps - 1 for at, steps in self.prices.items() if devices >> at & 1)
 
     @property

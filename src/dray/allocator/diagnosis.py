@@ -53,7 +53,10 @@ def diagnose(
     claims: Sequence[str],
     meter: StepMeter | None = None,
 ) -> Reasons:
-    """Return the reasons why claims with these names cannot be served on the node of a view."""
+    """Return the reasons why claims with these names cannot be served on the node of a view.
+
+    Without a meter, the diagnosis may take PATIENCE steps.
+    """
     return _Diagnosis(problem, usage, view, claims, meter or StepMeter(PATIENCE)).reasons()
 
 
@@ -103,7 +106,10 @@ class _Diagnosis:
         return RequestReasons(self.claims[request.claim], request.name, alternatives)
 
     def _suffices(self, shape: PoolShape, requests: Sequence[RequestReasons]) -> bool:
-        """Return whether the devices of an unusable pool would be enough for the first request that lacks devices."""
+        """Return whether the devices of an unusable pool would be enough for the first request that lacks devices.
+
+        Returns False if no request lacks devices, or if counting the devices would take too many steps.
+        """
         number = next((number for number, request in enumerate(requests) if not request.enough), None)
         if number is None:
             return False
@@ -152,7 +158,10 @@ class _Diagnosis:
         return steps
 
     def _lacking(self, takes: Takes, devices: int, asked: RequestClasses = ()) -> tuple[LackingAmount, ...]:
-        """Return the insufficient amounts of those devices that lack the fewest."""
+        """Return the insufficient amounts of those devices that lack the fewest.
+
+        Examines at most DEVICES_ASKED devices of the bit set `devices`, and returns at most LACKING_TOLD amounts.
+        """
         found = [self._lacked_by(bit, takes, asked) for bit in islice(members(devices), DEVICES_ASKED)]
         return tuple(islice(chain(*sorted(filter(None, found), key=len)), LACKING_TOLD))
 
@@ -170,7 +179,10 @@ class _Diagnosis:
         ]
 
     def _together(self, choice: AlternativeBits, devices: int) -> int:
-        """Return the number of devices, or the number that the counters allow together if that is less than wanted."""
+        """Return the number of devices, or the number that the counters allow together if that is less than wanted.
+
+        Also returns the number of devices if the steps run out or not even one device is possible.
+        """
         for few in range(min(choice.wanted, RESULTS_LIMIT), 0, -1):
             demand = DeviceDemand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
             try:
@@ -182,7 +194,9 @@ class _Diagnosis:
         return devices.bit_count()
 
     def _countable(self, numbers: Iterable[int]) -> list[int]:
-        """Return the constraints that can be explained by counting values, which excludes distinct lists."""
+        """Return the numbers of the constraints that can be explained by counting values, which excludes distinct
+        lists.
+        """
         return [
             number
             for number in numbers
@@ -198,7 +212,11 @@ class _Diagnosis:
         return DeviceStep(StepCode.MATCHING, best, attribute)
 
     def _ignored(self, alternative: Alternative, choice: AlternativeBits, free: int) -> list[DeviceStep]:
-        """Return a filter step for derived attributes that are ignored because their gate is off."""
+        """Return a filter step for derived attributes that are ignored because their gate is off.
+
+        The list is empty if no constraint of the alternative uses such an attribute. `free` are the devices that
+        passed the earlier steps.
+        """
         if not alternative.ignored:
             return []
         numbers = [n for n in choice.constraints if self.problem.plan.constraints[n].attribute in alternative.ignored]
@@ -211,7 +229,10 @@ class _Diagnosis:
         return self.foresight.room.fitting(choice.takes, free, NOTHING_SPENT)
 
     def _supported(self, matching: int) -> tuple[int, str]:
-        """Return the devices that need no disabled gate, and the disabled gate that the other devices need."""
+        """Return the devices that need no disabled gate, and the disabled gate that the other devices need.
+
+        The devices are a bit set. The gate is "" if no device needs a disabled gate.
+        """
         layout = self.problem.layout
         for feature, unsupported in (
             ("binding_conditions", layout.binding),
@@ -222,7 +243,10 @@ class _Diagnosis:
         return matching, ""
 
     def _constraint(self, number: int) -> ConstraintReasons | None:
-        """Explain a constraint that no choice of devices can meet, or return None."""
+        """Explain constraint `number`, or return None if enough free devices have suitable values.
+
+        Also returns None if no request is under the constraint with all of its alternatives.
+        """
         plan = self.problem.plan
         bound = [
             (request, item)
@@ -312,7 +336,11 @@ def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...]) -> int:
 
 
 def _beyond(id_: str, device: Device, asked: RequestClasses) -> list[LackingAmount]:
-    """Return the requested amounts that a device cannot provide even if nothing of it is in use."""
+    """Return the requested amounts that a device cannot provide even if nothing of it is in use.
+
+    An amount is beyond the capacity or beyond the largest amount that its policy allows for one request. `id_` is the
+    device's name in the result.
+    """
     found = []
     for name, much in asked:
         capacity = device.capacity.get(name)

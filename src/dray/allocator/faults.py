@@ -44,7 +44,11 @@ class Fault(NamedTuple):
 
 
 def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: FailedSelector) -> Fault:
-    """Return the fault for a selector that failed on a device. The first `of_class` selectors are those of the class."""
+    """Return the fault for a selector that failed on device number `device`.
+
+    The first `of_class` selectors are those of the class, and a fault of theirs names the class, not the claim. A
+    fault of a selector that does not compile names no device.
+    """
     in_class = cause.selector < of_class
     number = cause.selector if in_class else cause.selector - of_class
     own, of_its_class = _CODES[cause.failure]

@@ -68,7 +68,7 @@ class Standing(NamedTuple):
     spent: Spent = NOTHING_SPENT
 
     def pinned(self, number: int, value: int) -> Standing:
-        """Return a copy in which a value is chosen for a constraint."""
+        """Return a copy in which a value (the bit set of the devices that have it) is chosen for constraint `number`."""
         after = [*self.pins]
         after[number] = value
         return self._replace(pins=after)
@@ -88,7 +88,10 @@ class Oracle:
     def solve(
         self, demands: Sequence[DeviceDemand], standing: Standing, budgets: dict[int, int] | None = None
     ) -> FeasibleGrants | None:
-        """Return a grant for every demand, or None. `budgets` limits the number of devices of some claims."""
+        """Return a grant for every demand by the demand's item, or None if the demands cannot be served together.
+
+        `budgets` limits the number of devices of some claims, by the claims' numbers. Raises what the meter raises.
+        """
         if len(demands) == 1 and len(demands[0].options) == 1 and not demands[0].options[0].rules:
             option = demands[0].options[0]
             if option.wanted < 2 or not option.devices & self.packed:
@@ -133,7 +136,10 @@ class Oracle:
         return found
 
     def _too_much(self, demands: Sequence[DeviceDemand], undecided: Sequence[DeviceDemand], standing: Standing) -> bool:
-        """Return whether demands exceed counters or capacity whichever devices they get."""
+        """Return whether demands exceed counters or capacity whichever devices they get.
+
+        `undecided` are the demands with several options. False does not prove that the demands fit.
+        """
         taking = [demand for demand in demands if all(option.takes is not None for option in demand.options)]
         if self.room.short([_least(demand) for demand in taking], standing.spent):
             return True
@@ -149,7 +155,10 @@ class Oracle:
         return Wish(max(0, wish.wanted - shared.bit_count()), wish.devices ^ shared)
 
     def _greedy(self, demands: Sequence[DeviceDemand], standing: Standing) -> FeasibleGrants | None:
-        """Give each demand the lowest devices that fit. Returns None if this does not serve all demands."""
+        """Give each demand the lowest devices that fit. Returns None if this does not serve all demands.
+
+        None does not prove that the demands cannot be served. Each demand has only one option.
+        """
         witness: FeasibleGrants = {}
         used, spent = 0, standing.spent
         for demand in demands:
@@ -213,7 +222,10 @@ class Oracle:
                 return demands
 
     def _limits(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> dict[int, int] | None:
-        """Return, for each constraint of the demands, the devices that can still be part of a solution."""
+        """Return, for each constraint of the demands, the devices that can still be part of a solution.
+
+        Returns None if no value of a constraint can serve the demands and one of them is under it with all options.
+        """
         limits: dict[int, int] = {}
         for number, bound in _by_rule(demands).items():
             rule = self.rules[number]
@@ -249,7 +261,11 @@ class Oracle:
         ]
 
     def _overpacked(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
-        """Return whether the groups of demands that must agree on a value cannot all be packed into the values."""
+        """Return whether the groups of demands that must agree on a value cannot all be packed into the values.
+
+        Also returns True if a constraint has too few distinct values left. False does not prove that there is a
+        solution.
+        """
         groups: dict[tuple[int, ...], list[_SharedValueDemands]] = {}
         for number in open_rules:
             if not self.rules[number].distinct:
@@ -335,6 +351,8 @@ class Oracle:
     ) -> FeasibleGrants | None:
         """Try devices one by one, for distinct values and for devices that consume something, which no matching
         decides.
+
+        Returns None if no device leads to a solution.
         """
         demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
@@ -370,7 +388,10 @@ class Oracle:
         return Standing(pins, self.room.take(option.takes, bit, standing.spent))
 
     def _after_other(self, demand: DeviceDemand, bit: int, spent: Spent) -> DeviceDemand:
-        """Return a demand after another demand has taken a device."""
+        """Return a demand after another demand has taken a device.
+
+        `bit` is the device as a set of one, or 0 for none. Its options keep only devices that still fit.
+        """
         gone = bit & ~self.shareable
         options = tuple(
             option._replace(devices=self.room.fitting(option.takes, option.devices & ~gone, spent))
@@ -399,7 +420,10 @@ class Oracle:
         return [*sets, *(value for number in sorted(numbers) for value in self.rules[number].values)]
 
     def _profile(self, value: int, sets: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Return how many devices of which kind have a value, without naming the value."""
+        """Return how many devices of which kind have a value, without naming the value.
+
+        Each element is (number of devices, indexes of the sets that contain them). The elements are sorted.
+        """
         offered = value & union(sets)
         return tuple(
             sorted(
@@ -466,7 +490,10 @@ def _takers(demands: Sequence[DeviceDemand]) -> list[Takes]:
 
 
 def _difficulty(demand: DeviceDemand) -> tuple[int, int]:
-    """Return the sort key of a demand. Demands with few devices and large consumption come first."""
+    """Return the sort key of a demand. Demands with few devices and large consumption come first.
+
+    The key is the number of devices of its first option and the negative consumption of the lowest of them.
+    """
     option = demand.options[0]
     amounts = option.takes.capacity.get(lowest(option.devices), ()) if option.takes is not None else ()
     return option.devices.bit_count(), -sum(much for _, much in amounts)
@@ -500,7 +527,10 @@ def _bound(demand: DeviceDemand, number: int) -> bool:
 
 
 def _servable(options: Sequence[Option], number: int, value: int) -> bool:
-    """Return whether one of the options has enough devices if a value is chosen for a constraint."""
+    """Return whether one of the options has enough devices if a value is chosen for constraint `number`.
+
+    `value` is the bit set of the devices that have the value. Options that are not under the constraint ignore it.
+    """
     for option in options:
         devices = option.devices & value if number in option.rules else option.devices
         if devices.bit_count() >= option.wanted:

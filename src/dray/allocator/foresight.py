@@ -43,7 +43,11 @@ def beginning(problem: AllocationProblem) -> SearchState:
 
 
 def available(choice: AlternativeBits, current_claim: bool, taken: int, state: SearchState) -> int:
-    """Return the devices that an alternative may take. Admin access excludes only devices of its own claim."""
+    """Return the devices that an alternative may take, as a bit set without an end (a negative integer).
+
+    Admin access excludes only devices of its own claim, and those only if `current_claim` says that the alternative
+    belongs to the claim being decided.
+    """
     if not choice.admin:
         return ~(taken | state.used)
     return ~state.own if current_claim else -1
@@ -53,12 +57,15 @@ Trigger = tuple[Option, tuple[int, ...]]
 
 
 def _failing(choice: AlternativeBits) -> int:
-    """Return the devices on which an expression fails, which ends the search with an error."""
+    """Return the devices on which an expression fails, which ends the search with an error. 0 if there are none."""
     return choice.errors | choice.underivable & choice.examined
 
 
 def _first_refused(rule: ConstraintBits, pin: int, matching: int) -> int:
-    """Take devices in order until a constraint refuses one. Returns the devices up to that one, or an empty set."""
+    """Take devices in order until a constraint refuses one. Returns the devices up to and including that one.
+
+    Returns 0 if the constraint refuses none. `pin` contains the value or values chosen so far.
+    """
     upto = 0
     for bit in members(matching):
         upto |= bit
@@ -80,12 +87,18 @@ class Foresight:
         self.oracle = Oracle(problem.rules, self.room, meter)
 
     def answer(self, state: SearchState) -> FeasibleGrants | None:
-        """Return a way to serve everything undecided, or None. Empty if one may exist but is not known."""
+        """Return a way to serve everything undecided, or None if there is none.
+
+        The grants are empty if nothing is undecided, or if a way may exist but is not known.
+        """
         demands = self._demands(state, len(self.items))
         return None if demands is None else self.serve(demands, state)
 
     def error(self, state: SearchState) -> bool:
-        """Return whether the search can run into an error although not everything can be served."""
+        """Return whether the search can run into an error although not everything can be served.
+
+        Returns False at the first request whose predecessors cannot be served, because the search never gets there.
+        """
         if not self.problem.alarming:
             return False
         if state.choice != DECIDING:
@@ -104,7 +117,9 @@ class Foresight:
         return False
 
     def _triggers(self, number: int, state: SearchState) -> Iterator[Trigger]:
-        """Yield the devices that must be free, and the chosen values, for a request to end the search with an error."""
+        """Yield the devices that must be free, and the chosen values, for request `number` to end the search with an
+        error.
+        """
         item = self.items[number]
         for place, choice in enumerate(item.choices):
             free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
@@ -155,7 +170,7 @@ class Foresight:
         return demands
 
     def demand(self, number: int, state: SearchState) -> DeviceDemand | None:
-        """Return what one request still needs, or None if no alternative is possible."""
+        """Return what request `number` still needs, or None if no alternative is possible."""
         item = self.items[number]
         options = self._options(item, number, state)
         return DeviceDemand(number, item.claim, options) if options else None
@@ -177,7 +192,11 @@ class Foresight:
         return Option(place, wanted, devices, choice.firm, choice.takes)
 
     def serve(self, demands: list[DeviceDemand], state: SearchState) -> FeasibleGrants | None:
-        """Return a way to serve demands in addition to what is already decided, or None."""
+        """Return a way to serve demands in addition to what is already decided, or None if there is none.
+
+        With demands that have admin access in several claims, each claim is solved apart. The grants are empty then
+        if each part can be served.
+        """
         budgets = dict.fromkeys(self.problem.limited, RESULTS_LIMIT)
         claim = self.items[state.item].claim
         if claim in budgets:

@@ -91,7 +91,7 @@ class Fits:
         return self.names(self.nodes)
 
     def without(self, number: int) -> Fits:
-        """Return a copy in which one node does not fit."""
+        """Return a copy in which the node with bit position `number` does not fit."""
         rest = self.nodes & ~(1 << number)
         return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score, self.beyond)
 
@@ -202,7 +202,11 @@ class _PlanEntry:
         self.searches[key] = searching
 
     def touches(self, content: DeviceList, turn: Turn | None) -> bool:
-        """Return whether any device of a list can affect the plan."""
+        """Return whether any device of a list can affect the plan: it matches the selectors of an alternative or
+        fails on them.
+
+        Raises as `DeviceList.match` does.
+        """
         found = self._touches.get(content)
         if found is None:
             matches = (
@@ -272,7 +276,7 @@ class _PlanEntry:
                 yield part.content, self.content_steps.get(part.content, 0)
 
     def score(self, number: int) -> int:
-        """Return the score of a decided node."""
+        """Return the score of the node with bit position `number`, or 0 if it is in no group."""
         group = self.groups.get(number)
         return 0 if group is None else group.score
 
@@ -358,7 +362,7 @@ class Index:
 
     @property
     def taken(self) -> frozenset[DeviceId]:
-        """All devices in use as a whole."""
+        """All devices in use as a whole, so not those in use by shares only."""
         return self._inventory.taken
 
     @property
@@ -368,7 +372,7 @@ class Index:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of all nodes."""
+        """Names of all nodes, ordered by their bit positions."""
         return tuple(
             node_devices.node.metadata.name for node_devices in self._inventory.by_number if node_devices is not None
         )
@@ -384,7 +388,7 @@ class Index:
         """Return a key that is equal for nodes on which every claim gets the same answer.
 
         Such nodes have equal devices, of which the same ones are in use. Returns None for a node whose devices other
-        nodes can take as well.
+        nodes can take as well. Raises KeyError if there is no such node.
         """
         node_devices = self._inventory.node_devices(self.number(node))
         if node_devices.elsewhere or not all(
@@ -394,7 +398,10 @@ class Index:
         return node_devices.view.layout, node_devices.usage()
 
     def cost_of(self, node: str, devices: Collection[DeviceId]) -> float:
-        """Return the cost of unused hardware units of a node that these devices would begin to use (`intactness`)."""
+        """Return the cost of unused hardware units of a node that these devices would begin to use (`intactness`).
+
+        Raises KeyError if there is no such node.
+        """
         return cost_of(self._inventory.node_devices(self.number(node)).slice_states, devices)
 
     # Questions.
@@ -402,10 +409,10 @@ class Index:
     def allocate(
         self, node: str, claims: Sequence[ResourceClaim], steps: int | None = None, turn: Turn | None = None
     ) -> AllocationOutcome:
-        """Allocate devices for all claims together on a node, within `steps` steps.
+        """Allocate devices for all claims together on a node, within `steps` steps (None: no limit).
 
-        Does not mark devices as in use: call `take` with the allocation that is kept. With a turn, long computations
-        are postponed, and the answer is `GaveUp` until they are done.
+        Does not mark devices as in use: call `take` with the allocation that is kept. Returns Failed for an unknown
+        node. With a turn, long computations are postponed, and the answer is `GaveUp` until they are done.
         """
         number = self._inventory.number(node)
         if number is None:
@@ -507,9 +514,11 @@ class Index:
     def _settle_in_order(
         self, entry: _PlanEntry, parts: Sequence[_PlanEntry], asked: int, budget: Budget, turn: Turn | None
     ) -> int:
-        """Decide nodes by number, charging each for steps that no earlier node paid. Returns the nodes beyond the budget.
+        """Decide nodes by number, charging each for steps that no earlier node paid. Returns the nodes beyond the
+        budget.
 
-        The charges of nodes after a postponed node are unknown, so these nodes are examined in any case.
+        The nodes are a bit set, 0 if the budget suffices or the turn is over before. The charges of nodes after a
+        postponed node are unknown, so these nodes are examined in any case.
         """
         charged, paid, is_known = 0, set[object](), True
         fitting = 0
@@ -569,13 +578,18 @@ class Index:
             return nodes, False
 
     def _let_wait(self, entry: _PlanEntry, number: int, work: Work) -> tuple[int, bool]:
-        """Postpone a node until some work is done."""
+        """Postpone a node until some work is done. Returns what `_settle_node` returns for an undecided node: (0,
+        False).
+        """
         entry.waits[number] = work
         self._left_over[work] = None
         return 0, False
 
     def _apart(self, parts: Sequence[_PlanEntry], node_devices: NodeDevices, turn: Turn | None) -> bool:
-        """Return whether no two claims can compete for devices of a node and none can cause an error there."""
+        """Return whether no two claims can compete for devices of a node and none can cause an error there.
+
+        Returns False if a pool of the node is not usable. Raises as `DeviceList.match` does.
+        """
         if any(pool.state is not PoolState.USABLE for pool in node_devices.view.layout.pools):
             return False
         for contents in node_devices.together():
@@ -683,7 +697,7 @@ class Index:
             self._is_hurried = True
 
     def left_over(self) -> LeftOver:
-        """Return the work that questions since the last call wait for. Empty unless the index defers."""
+        """Return the work that questions since the last call wait for, and forget it. Empty unless the index defers."""
         if not self._left_over and not self._is_hurried:  # the usual case, and called twice for each pod
             return _NOTHING_LEFT_OVER
         found = LeftOver(tuple(self._left_over), self._is_hurried)

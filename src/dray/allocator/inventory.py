@@ -125,7 +125,8 @@ class NodeDevices:
     def dependency_key(self, touches: Callable[[DeviceList], bool]) -> tuple[object, ...]:
         """Return a key of all state that an answer about some device lists depends on.
 
-        `touches` says which device lists these are. Nodes with equal keys have the same answer.
+        `touches` says which device lists these are. Nodes with equal keys have the same answer. The key is () if none
+        of the node's devices matter.
         """
         found: list[object] = []
         slice_states = iter(self.slice_states)
@@ -173,7 +174,7 @@ class Inventory:
     # Slices.
 
     def upsert_slice(self, slice_: ResourceSlice) -> None:
-        """Add or replace a slice. A slice with an unchanged spec changes nothing."""
+        """Add or replace a slice. A slice with the name and the spec of a known one changes nothing."""
         pool = self._pool_of.get(slice_.metadata.name)
         known = None if pool is None else self._pools[pool].slice_states[slice_.metadata.name]
         if known is not None and known.slice.spec == slice_.spec:

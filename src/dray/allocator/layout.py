@@ -146,17 +146,17 @@ class Layout:
 
     @cached_property
     def counting(self) -> int:
-        """The devices that consume shared counters."""
+        """The devices that consume shared counters, as a bit set of the layout's numbers."""
         return sum(part.content.counting << offset for offset, part in self.parts)
 
     @cached_property
     def binding(self) -> int:
-        """The devices with binding conditions."""
+        """The devices with binding conditions, as a bit set of the layout's numbers."""
         return sum(part.content.binding << offset for offset, part in self.parts)
 
     @cached_property
     def shareable(self) -> int:
-        """The devices of which several claims can have shares."""
+        """The devices of which several claims can have shares, as a bit set. 0 if the feature is off."""
         if not self.features.consumable_capacity:
             return 0
         return sum(part.content.shareable << offset for offset, part in self.parts)
@@ -167,13 +167,16 @@ class Layout:
         return Packing(self.pools, self.shareable, self.features)
 
     def eligible(self, requests: RequestClasses) -> int:
-        """Return the devices that can serve a request for capacity if nothing of them is in use."""
+        """Return the devices that can serve a request for capacity if nothing of them is in use.
+
+        The devices are a bit set. Returns -1, the set of all numbers, if the feature is off.
+        """
         if not self.features.consumable_capacity:
             return -1
         return sum(1 << offset + at for offset, part in self.parts for at in self._eligible(part, requests).consumed)
 
     def capacity_faults(self, requests: RequestClasses) -> dict[int, CapacityFault]:
-        """Return the errors that a request for capacity causes, by device number."""
+        """Return the errors that a request for capacity causes, by device number. Empty if the feature is off."""
         if not self.features.consumable_capacity:
             return {}
         return {
@@ -183,7 +186,10 @@ class Layout:
         }
 
     def takes(self, requests: RequestClasses) -> Takes:
-        """Return what a request for capacity takes of each shareable device."""
+        """Return what a request for capacity takes of each shareable device, by device (a set of one).
+
+        Devices that cannot serve the request are left out.
+        """
         capacities = self.packing.capacities
         found: dict[int, CounterAmounts] = {}
         for offset, part in self.parts:

@@ -32,7 +32,7 @@ class Allocated(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[tuple[DeviceId, ...], ...]:
-        """The devices that each claim takes, whole or in part."""
+        """The devices that each claim takes, whole or in part, in the order of the claims."""
         return tuple(taken.touched for taken in self.taken)
 
     def allocations(self, claims: Sequence[ResourceClaim]) -> dict[str, AllocationResult]:
@@ -77,5 +77,8 @@ AllocationOutcome = Allocated | Unallocatable | Failed | GaveUp
 
 
 def score(alternatives: tuple[tuple[int | None, ...], ...]) -> int:
-    """Return 8 minus the index of the chosen alternative, summed over all requests with alternatives."""
+    """Return 8 minus the index of the chosen alternative, summed over all requests with alternatives.
+
+    `alternatives` contains the index for each claim and request, or None for a request without alternatives.
+    """
     return sum(ALTERNATIVES_LIMIT - index for claim in alternatives for index in claim if index is not None)

@@ -66,7 +66,7 @@ class Packing:
         self._cheaper: dict[int, int] = {}
 
     def room(self, usage: NodeUsage) -> NodeRoom:
-        """Return the room that is left on a node. The last result is cached."""
+        """Return the room that is left on a node. The last result is cached, by identity of `usage`."""
         if self._room is None or self._room[0] is not usage:
             self._room = usage, NodeRoom(self, usage)
         return self._room[1]
@@ -90,7 +90,10 @@ class Packing:
                 self._pools.append((range(first, len(self.totals)), devices))
 
     def _amounts(self, pool: int, drawn: Iterable[tuple[str, str, int]]) -> CounterAmounts:
-        """Return the amounts that a device of pool number `pool` consumes. Counters that the pool lacks are ignored."""
+        """Return the amounts that a device of pool number `pool` consumes, as (number of the resource, amount).
+
+        Counters that the pool lacks are ignored.
+        """
         named = ((self.counters.get((pool, set_, name)), much) for set_, name, much in drawn)
         return tuple((number, much) for number, much in named if number is not None)
 
@@ -150,7 +153,10 @@ class Packing:
         return [*found.values()]
 
     def least_drawn(self, devices: int) -> tuple[int, ...]:
-        """Return, for each counter name, the minimum that one of these devices consumes of a single counter."""
+        """Return, for each counter name, the minimum that one of these devices consumes of a single counter.
+
+        `devices` is a bit set. The minimum is 0 if the set is empty or a device consumes no counter of that name.
+        """
         known = self._least.get(devices)
         if known is None:
             if len(self._least) >= _SETS_KEPT:
@@ -165,7 +171,8 @@ class Packing:
     def cheaper(self, bit: int) -> int:
         """Return the devices that consume less of some counter than a device, more of none, and have the same groups.
 
-        Only devices that cannot be shared are compared.
+        Only devices that cannot be shared are compared. `bit` is the device as a set of one; the result is 0 if there
+        are none.
         """
         known = self._cheaper.get(bit)
         if known is None:
@@ -181,20 +188,26 @@ class Packing:
         return known
 
     def name_of(self, resource: int) -> tuple[str, str]:
-        """Return the counter set and counter name of a resource, or an empty string and the name of the capacity."""
+        """Return the counter set and counter name of a resource, or an empty string and the name of the capacity.
+
+        `resource` is a number of the layout. Raises StopIteration if there is no such resource.
+        """
         for (_, set_, name), number in self.counters.items():
             if number == resource:
                 return set_, name
         return next(("", name) for (_, name), number in self.capacities.items() if number == resource)
 
     def too_large(self, resource: int, left: int) -> int:
-        """Return the devices that consume more of a counter than is left."""
+        """Return the devices that consume more of a counter than is left, or 0 if there are none."""
         amounts, sets = self._thresholds[resource]
         at = bisect_right(amounts, left)
         return sets[at] if at < len(sets) else 0
 
     def drawing(self, resource: int, devices: int) -> tuple[int, int]:
-        """Return those of the devices that consume a counter, and the minimum that one of them consumes."""
+        """Return those of the devices that consume a counter, and the minimum that one of them consumes.
+
+        Returns (0, 0) if none of them consumes the counter.
+        """
         amounts, sets = self._thresholds[resource]
         at = bisect_right(amounts, 0)
         found = sets[at] & devices if at < len(sets) else 0
@@ -287,7 +300,10 @@ class NodeRoom:
         self._fullness: dict[Takes, int] = {}
 
     def fitting(self, takes: Takes | None, devices: int, spent: Spent) -> int:
-        """Return those of the devices that still fit, each considered alone."""
+        """Return those of the devices that still fit, each considered alone.
+
+        Without `takes`, all of them fit. A device of which shares are in use consumes no further counters.
+        """
         packing = self.packing
         if takes is None or not devices & packing.packed:
             return devices
@@ -305,7 +321,10 @@ class NodeRoom:
         return devices
 
     def incompatible(self, devices: int) -> int:
-        """Return those of the devices that have no compatibility group in common with devices in use."""
+        """Return those of the devices that have no compatibility group in common with devices in use.
+
+        Devices of which shares are in use are left out.
+        """
         return devices & self.packing.compatibility.excluded(self._groups) & ~self.shared
 
     def _full(self, takes: Takes) -> int:
@@ -330,7 +349,10 @@ class NodeRoom:
         return found
 
     def take(self, takes: Takes | None, bit: int, spent: Spent) -> Spent:
-        """Return what is spent after taking one more device."""
+        """Return what is spent after taking one more device. Nothing more is spent without `takes`.
+
+        `bit` is the device as a set of one. Only the first share of a device consumes counters.
+        """
         packing = self.packing
         if takes is None or not bit & packing.packed:
             return spent
@@ -350,7 +372,10 @@ class NodeRoom:
         return Spent(amounts, spent.shared | bit & packing.shareable, groups)
 
     def short(self, wishes: Sequence[tuple[int, int]], spent: Spent) -> bool:
-        """Return whether the wishes (count, devices) need more than all counters together have left."""
+        """Return whether the wishes (count, devices) need more than all counters together have left.
+
+        False does not prove that the wishes can be served.
+        """
         gone = dict(spent.amounts)
         alone = [(wanted, devices) for wanted, devices in wishes if not devices & self.packing.shareable]
         if self._overcrowded(sum(wanted for wanted, _ in alone), union(devices for _, devices in alone), gone):
@@ -438,7 +463,8 @@ class NodeRoom:
     def overfull(self, wishes: Sequence[tuple[int, int, Takes]], spent: Spent) -> bool:
         """Return whether the shares that wishes need exceed a capacity even if each device is filled optimally.
 
-        Considers one capacity at a time, and only capacities that all devices have.
+        Considers one capacity at a time, and only capacities that all devices have. Returns False if a device cannot
+        be shared, or if only one device is wanted. A wish is (count, devices, amounts).
         """
         takers = [takes for wanted, _, takes in wishes for _ in range(wanted)]
         devices = 0
@@ -480,7 +506,7 @@ COUNTERS_ONLY = Takes({})
 
 
 def _smallest(takes: Takes, devices: int, numbers: Collection[int]) -> int:
-    """Return the minimum that is taken of one of these resources on any of the devices."""
+    """Return the minimum that is taken of one of these resources on any of the devices, or 0 if nothing is taken."""
     return min(
         (much for bit in takes.capacity if bit & devices for number, much in takes.capacity[bit] if number in numbers),
         default=0,
@@ -505,5 +531,5 @@ def _fillable(sizes: Sequence[int], lefts: Sequence[int]) -> int:
 
 
 def _least(wanted: int, devices: int, weights: Mapping[int, int]) -> int:
-    """Return the minimum total weight of `wanted` of the devices."""
+    """Return the minimum total weight of `wanted` of the devices. A device without a weight weighs 0."""
     return sum(sorted(weights.get(bit, 0) for bit in members(devices))[:wanted])

@@ -65,7 +65,10 @@ class Constraint(NamedTuple):
     fault: Fault | None
 
     def covers(self, request: PlannedRequest, alternative: Alternative) -> bool:
-        """Return whether the constraint applies to an alternative, named by its request or by its own name."""
+        """Return whether the constraint applies to an alternative, named by its request or by its own name.
+
+        Returns False for a request of another claim. A constraint without requests applies to all of its claim's.
+        """
         if request.claim != self.claim:
             return False
         return not self.requests or request.name in self.requests or alternative.name in self.requests

@@ -59,7 +59,11 @@ def view(
 def gather(
     name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf, features: Features
 ) -> PoolOnNode | None:
-    """Return one pool as a node sees it, or None if no current slice of it is visible to the node."""
+    """Return one pool as a node sees it, or None if no current slice of it is visible to the node.
+
+    Also returns None if the visible slices are incomplete and another slice has a newer generation. A pool with a
+    problem is returned with its devices in `withheld`.
+    """
     reaching = newest(slice_ for slice_ in slices if _understood(slice_, features) and _reaches(slice_, node))
     if not reaching:
         return None
@@ -115,7 +119,10 @@ def _reaches(slice_: ResourceSlice, node: Node) -> bool:
 
 
 def reaches(place: ResourceSliceSpec | Device, node: Node) -> bool:
-    """Return whether the node selection of a slice or device includes a node."""
+    """Return whether the node selection of a slice or device includes a node.
+
+    Returns False if there is no node name, no `allNodes` and no selector.
+    """
     if place.nodeName:
         return place.nodeName == node.metadata.name
     if place.allNodes:

@@ -48,12 +48,15 @@ class AlternativeBits(NamedTuple):
 
     @property
     def examined(self) -> int:
-        """The devices on which constraints are checked. For "all devices", capacity is checked after constraints."""
+        """The devices on which constraints are checked, as a bit set.
+
+        For "all devices", capacity is checked after constraints.
+        """
         return self.usable if self.every else self.devices
 
     @property
     def underivable(self) -> int:
-        """The devices for which the derived attribute of a constraint cannot be computed."""
+        """The devices for which the derived attribute of a constraint cannot be computed, 0 if there are none."""
         return union([rule.errors for rule in self.rules])
 
 
@@ -80,11 +83,14 @@ class ConstraintBits(NamedTuple):
     names: tuple[TypedValue, ...] = ()  # of the values
 
     def peers(self, bit: int) -> int:
-        """Return the devices with the same value as a device."""
+        """Return the devices with the same value as a device, which must have one.
+
+        `bit` is the device as a set of one. Raises StopIteration if the device has no value.
+        """
         return next(value for value in self.values if value & bit)
 
     def elements(self, bit: int) -> int:
-        """Return the values of a device as a set of value numbers."""
+        """Return the values of a device as a set of value numbers, 0 if it has none."""
         return sum(1 << number for number, value in enumerate(self.values) if value & bit)
 
     def admitted(self, pin: int) -> int:
@@ -135,7 +141,10 @@ class AllocationProblem:
         return self.erring or self.refusing
 
     def _most(self) -> dict[int, int]:
-        """Return the maximum number of devices that each claim can get. Too large alternatives are never chosen."""
+        """Return the maximum number of devices that each claim can get, by number of the claim.
+
+        Too large alternatives are never chosen, so they count as 0.
+        """
         most: dict[int, int] = {}
         for item in self.items:
             wanted = [choice.wanted for choice in item.choices if choice.wanted <= RESULTS_LIMIT]
@@ -154,7 +163,9 @@ class AllocationProblem:
 
     @cached_property
     def relevant(self) -> int:
-        """The devices whose use can change the answer."""
+        """The devices whose use can change the answer: those that match an alternative or on which an expression
+        fails.
+        """
         found = 0
         for item in self.items:
             for choice in item.choices:
@@ -360,6 +371,8 @@ class _Poser:
     def _incomplete(self, request: PlannedRequest, alternative: Alternative, errors: int) -> Fault | None:
         """Return why "all devices" cannot be counted: an unusable pool or a device with an error, whichever comes
         first.
+
+        Returns None if neither exists. `errors` is the bit set of the devices with an error.
         """
         broken = position(lowest(errors)) if errors else self.layout.size
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
@@ -374,7 +387,10 @@ class _Poser:
 
 
 def cause_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
-    """Return the error that the search meets on a device in `errors`."""
+    """Return the error that the search meets on a device in `errors`.
+
+    `item` and `choice` are the indexes of the request and of its alternative. `bit` is the device as a set of one.
+    """
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
     return _fault_of(problem.layout, request.claim, alternative, position(bit))
@@ -389,7 +405,10 @@ def _fault_of(layout: Layout, claim: int, alternative: Alternative, at: int) -> 
 
 
 def derivation_of(problem: AllocationProblem, item: int, choice: int, number: int, bit: int) -> Fault:
-    """Return the error for a device for which the derived attribute of a constraint cannot be computed."""
+    """Return the error for a device for which the derived attribute of constraint `number` cannot be computed.
+
+    `item` and `choice` are the indexes of the request and of its alternative. `bit` is the device as a set of one.
+    """
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
     attribute = problem.plan.constraints[number].attribute
@@ -400,7 +419,10 @@ def derivation_of(problem: AllocationProblem, item: int, choice: int, number: in
 
 
 def refusal_of(problem: AllocationProblem, item: int, choice: int, bit: int) -> Fault:
-    """Return the error for a device that a request for all devices must include but a constraint refuses."""
+    """Return the error for a device that a request for all devices must include but a constraint refuses.
+
+    `item` and `choice` are the indexes of the request and of its alternative. `bit` is the device as a set of one.
+    """
     request = problem.plan.requests[item]
     label = request.alternatives[choice].label
     refused = InputProblem(InputCode.CONSTRAINT_REFUSED, request=label, node_only=True)

@@ -34,7 +34,11 @@ class UnsupportedTerms(ValueError):
 
 
 def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant]) -> Allocated:
-    """Return the outcome for one node, with a result for each claim."""
+    """Return the outcome for one node, with a result for each claim.
+
+    `grants` contains one grant for each request of the plan. Raises UnsupportedTerms if a slice's node selector has
+    several terms.
+    """
     by_claim: list[list[ChosenDevice]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
         by_claim[request.claim].append((request, request.alternatives[grant.choice], grant))
@@ -51,7 +55,10 @@ def allocated(plan: AllocationPlan, view: NodeView, grants: Sequence[DemandGrant
 
 
 def _taken(result: Tree, placed: Sequence[Placed], shareable: int) -> Taken:
-    """Return what a result takes, the same as `dray.api.allocations` reads from a claim."""
+    """Return what a result takes, the same as `dray.api.allocations` reads from a claim.
+
+    Devices with admin access are left out. `shareable` is the bit set of the devices that can be shared.
+    """
     if not shareable:
         return Taken(tuple([device for alternative, _, device in placed if not alternative.admin]))
     devices, shares = [], []

@@ -49,7 +49,7 @@ class Scenario(msgspec.Struct, frozen=True):
         return tuple(Share.of((one.driver, one.pool, one.device), one.share, one.consumed) for one in self.shares)
 
     def ask(self, steps: int | None = None) -> AllocationOutcome:
-        """The allocator's answer."""
+        """The allocator's answer within `steps` steps (None: no limit)."""
         return allocate(
             self.node, self.claims, self.classes, self.slices, self.allocated, self.features, steps, self.held
         )
@@ -59,7 +59,7 @@ _decoder = msgspec.json.Decoder(Scenario)
 
 
 def read_scenario(line: str | bytes, place: str) -> Scenario:
-    """A line as a question; `place` tells where it stands."""
+    """A line as a question; `place` tells where it stands. Raises ScenarioError if the line is no scenario."""
     try:
         return _decoder.decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:

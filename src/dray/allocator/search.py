@@ -204,7 +204,11 @@ class _SearchWalk:
                 yield self._next_item(begun)
 
     def _take_all(self, step: _Step, choice: AlternativeBits) -> _Step | None:
-        """Take every matching device. Returns None if one is not free; a constraint that refuses one is an error."""
+        """Take every matching device. Returns None if one is not free or too little of it is left, or if none
+        matches.
+
+        Raises _Event if a constraint refuses one or its derived attribute cannot be computed.
+        """
         if not choice.matching:
             return None
         taken = step
@@ -242,7 +246,9 @@ class _SearchWalk:
             yield after if after.state.got < choice.wanted else self._next_item(after)
 
     def _allowed(self, choice: AlternativeBits, state: SearchState) -> int:
-        """Return the devices that the constraints accept in addition to the chosen ones."""
+        """Return the devices that the constraints accept in addition to the chosen ones. Without constraints, that is
+        -1.
+        """
         allowed = -1
         for number, rule in zip(choice.constraints, choice.rules, strict=True):
             allowed &= rule.admitted(state.pins[number])

@@ -245,7 +245,11 @@ class _AllocationChecker:
             yield f"constraint #{number}: devices agree in {attribute}"
 
     def _derivation(self, claim: ResourceClaim, entry: DeviceRequestAllocationResult, attribute: str) -> str | None:
-        """Return the expression with which the request of an entry derives an attribute, or None."""
+        """Return the expression with which the request of an entry derives an attribute, or None if it derives no
+        such one.
+
+        Also returns None if the request is unknown or the feature is off.
+        """
         name = entry.request.partition("/")[0]
         request = next((one for one in claim.spec.devices.requests or () if one.name == name), None)
         spec = self._spec(request, entry.request) if request is not None else None
@@ -302,7 +306,8 @@ def overcommitted(
     shares: Sequence[Share],
     features: Features,
 ) -> list[str]:
-    """Return which counters and capacities new results exceed, together with what is in use.
+    """Return which counters and capacities new results exceed, together with what is in use. Empty if none is
+    exceeded.
 
     Devices with admin access count as well, as they do in Kubernetes while devices are chosen.
     """

@@ -44,7 +44,7 @@ class Work:
         raise NotImplementedError
 
     def compute(self, interrupt: Interrupt) -> Any:
-        """Continue in another process, on a copy. Returns the result for `accept` of the original."""
+        """Continue in another process, on a copy. Returns the results so far for `accept` of the original."""
         self.run(interrupt)
         return self.found()
 

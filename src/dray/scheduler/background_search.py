@@ -43,7 +43,10 @@ class BackgroundSearch:
         self._tasks = Tasks()
 
     def need(self, waiting: Waiting, works: Sequence[Work]) -> None:
-        """Set the works that a pod needs, in this order. Cancels earlier works that no pod needs any longer."""
+        """Set the works that a pod needs, in this order. Cancels earlier works that no pod needs any longer.
+
+        An empty `works` means that the pod needs none.
+        """
         before = self._needed.pop(waiting.key, {})
         if works:
             self._needed[waiting.key] = dict.fromkeys(works, waiting)

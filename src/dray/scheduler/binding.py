@@ -53,9 +53,10 @@ PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mea
 async def recorded(
     written: dict[str, ResourceClaim], claim: ResourceClaim, write: Awaitable[ResourceClaim]
 ) -> ResourceClaim:
-    """Await a write of a claim, and record the claim in `written` even if the response is lost.
+    """Await a write of a claim, and record the claim in `written` (by uid) even if the response is lost.
 
-    Returns the written claim. The record is removed if another client was faster.
+    Returns the written claim and raises the errors of the write. If another client was faster, a record that this
+    call added is removed.
     """
     is_known = claim.metadata.uid in written
     written[claim.metadata.uid] = claim
@@ -192,7 +193,9 @@ class Binder:
             log.info("could not take back what pod %s takes from its node: %s", pod.metadata.name, error)
 
     async def _make(self, extended: ResourceClaim) -> ResourceClaim:
-        """Create the claim for extended resources. Returns the created claim."""
+        """Create the claim for extended resources. Returns the created claim. Raises ApiError if the server refuses
+        it.
+        """
         meta = extended.metadata
         metadata = replace(meta, name="", uid="", namespace=meta.namespace)
         try:
@@ -233,7 +236,10 @@ class Binder:
             log.info("could not delete %s: %s", name, error)
 
     async def _runs_with(self, pod: Pod, claim: str) -> bool:
-        """Whether the pod has a node and uses this claim for its extended resources."""
+        """Whether the pod has a node and uses this claim (by name) for its extended resources.
+
+        Returns False if the pod is gone or was replaced. Raises ApiError if the server cannot be asked.
+        """
         try:
             current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
         except NotFound:
@@ -245,7 +251,8 @@ class Binder:
     async def has_node(self, pod: Pod) -> bool:
         """Whether a pod is bound after a failed binding: the response was lost, or another client was faster.
 
-        Returns True if the server cannot be asked, because a superfluous reservation does no harm.
+        Returns False if the pod is gone or was replaced, and True if the server cannot be asked, because a
+        superfluous reservation does no harm.
         """
         try:
             current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
@@ -266,8 +273,9 @@ class Binder:
     ) -> tuple[ResourceClaim, bool]:
         """Allocate and reserve one claim, unless that is already done, and record the claim in `written`.
 
-        Returns the claim, and whether the pod's own reservation was added. Raises Overtaken if the claim keeps
-        changing.
+        `known` is a newer copy of the claim than that of `use`. Returns the claim, and whether the pod's own
+        reservation was added. Raises Overtaken if the decision is no longer valid for the claim, or if the claim
+        keeps changing.
         """
         claim, own = known or use.claim, False
         for _ in range(CONFLICTS_ENDURED):
@@ -328,7 +336,7 @@ class Binder:
             log.warning("could not release %s: %s", written.metadata.name, error)
 
     async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
-        """Add the claim finalizer. Returns the patched claim."""
+        """Add the claim finalizer. Returns the patched claim. Raises Conflict if the claim was changed meanwhile."""
         meta, finalizers = claim.metadata, [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]
         said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": finalizers}
         return await self._client.patch(ResourceClaim, meta.name, {"metadata": said}, meta.namespace)
@@ -378,7 +386,7 @@ class Binder:
         await self._client.patch_status(claim, ResourceClaimStatus())
 
     def _is_user(self, pod: Pod, claim: ResourceClaim) -> bool:
-        """Whether a pod has a node, is not finished, and uses the claim."""
+        """Whether a pod has a node, is not finished, and uses the claim. Compares only the claim's name."""
         uses = self._uses(pod) if podclaims.holds_devices(pod) else ()
         return any(use.claim == claim.metadata.name for use in uses)
 
@@ -406,14 +414,17 @@ def _without_node_claims(pod: Pod) -> PodStatus:
 
 
 def _without_claim(pod: Pod, name: str) -> PodStatus:
-    """Return the pod status without the name of this extended resource claim."""
+    """Return the pod status without the name of this extended resource claim, unchanged if it names another or none."""
     known = pod.status.extendedResourceClaimStatus
     is_named = known is not None and known.resourceClaimName == name
     return replace(pod.status, extendedResourceClaimStatus=None) if is_named else pod.status
 
 
 def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:
-    """Whether a claim still has the allocation that was decided on. Reservation for any pod is ignored."""
+    """Whether a claim still has the allocation that was decided on. Reservation for any pod is ignored.
+
+    Returns False if either copy of the claim is not allocated.
+    """
     now, then = current.status.allocation, seen.status.allocation
     return (
         now is not None and then is not None and now.devices == then.devices and now.nodeSelector == then.nodeSelector

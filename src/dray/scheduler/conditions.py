@@ -80,7 +80,7 @@ class BindingConditions:
                 wait.news.set()
 
     async def ready(self, promise: Promise, written: Sequence[ResourceClaim]) -> None:
-        """Wait until the devices of a pod's claims are ready.
+        """Wait until the devices of a pod's claims are ready. Returns at once if no device has binding conditions.
 
         Raises NotReady if a driver reports failure or the timeout passes, and Overtaken if a claim is no longer
         usable.
@@ -100,7 +100,7 @@ class BindingConditions:
             binding_ended(pod.spec.schedulerName, drivers, status, self._now() - started)
 
     async def _ready(self, pod: Pod, node: str, claims: Sequence[ResourceClaim]) -> None:
-        """Wait for the devices of these claims until the earliest deadline."""
+        """Wait for the devices of these claims until the earliest deadline. Raises as `ready` does."""
         timeout = self._timeouts[pod.spec.schedulerName]
         latest = self._now() + timeout
         deadline = min(binding_deadline(claim, timeout) or latest for claim in claims)
@@ -114,7 +114,10 @@ class BindingConditions:
                     found = self._look(pod, wait)
 
     async def _news(self, wait: _Wait, deadline: float, found: DeviceBinding) -> None:
-        """Wait for the next event of a claim. Raises NotReady when the deadline passes."""
+        """Wait for the next event of a claim. Raises NotReady with `found` when the deadline passes.
+
+        `deadline` is a time on this object's clock.
+        """
         wait.news.clear()
         try:
             async with asyncio.timeout(max(0.0, deadline - self._now())):
@@ -150,7 +153,7 @@ class BindingConditions:
                     del self._waits[uid]
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
-        """Return the newer of the written claim and the informer's copy."""
+        """Return the newer of the written claim and the informer's copy. A copy with another uid is ignored."""
         meta = claim.metadata
         seen = self._find_claim(meta.namespace, meta.name)
         is_newer = seen is not None and seen.metadata.uid == meta.uid and version_of(seen) > version_of(claim)

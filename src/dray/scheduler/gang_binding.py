@@ -73,7 +73,8 @@ class GangBinder:
     async def bind(self, plan: GangPlan) -> None:
         """Write a plan.
 
-        Raises any error that occurs before the first pod is bound; later failures are recorded in `plan.failed`.
+        Raises any error that occurs before the first pod is bound, after taking back what was written; later failures
+        are recorded in `plan.failed`.
         """
         prepared = {member.waiting.key: BindingPreparation(member.promise) for member in plan.members}
         try:
@@ -97,7 +98,10 @@ class GangBinder:
             raise failed.exceptions[0] from None
 
     async def _assign(self, plan: GangPlan, prepared: Mapping[str, BindingPreparation]) -> None:
-        """Bind the pods, the first pod alone, because the plan can only be withdrawn while no pod is bound."""
+        """Bind the pods, the first pod alone, because the plan can only be withdrawn while no pod is bound.
+
+        Raises the first error if no pod could be bound, and Overtaken if too few pods remained from the start.
+        """
 
         async def assign(member: PlacedMember) -> None:
             one = prepared[member.waiting.key]
@@ -123,7 +127,10 @@ class GangBinder:
         raise error
 
     async def _write_shared(self, plan: GangPlan) -> dict[str, ResourceClaim]:
-        """Write each claim that several members use, once for all of them. Returns the written claims by uid."""
+        """Write each claim that several members use, once for all of them. Returns these claims by uid.
+
+        A claim that needs no change is not written but returned as well.
+        """
         uses = [(member.promise, use) for member in plan.members for use in member.promise.claims.uses]
         users = Counter(use.claim.metadata.uid for _, use in uses)
         claims: dict[str, ResourceClaim] = {}
@@ -148,7 +155,10 @@ class GangBinder:
         return written
 
     async def _any_bound(self, members: Iterable[PlacedMember]) -> bool:
-        """Whether the server reports a node for any of these pods, for example from another scheduler."""
+        """Whether the server reports a node for any of these pods, for example from another scheduler.
+
+        A pod about which the server cannot be asked counts as bound.
+        """
         for member in members:
             if await self._binder.has_node(member.waiting.pod):
                 return True
@@ -172,9 +182,10 @@ class GangBinder:
         await each(claims.values(), release)
 
     async def release(self, claim: ResourceClaim, users: Collection[str]) -> bool:
-        """Remove these users from a claim, and deallocate the claim if no other user remains.
+        """Remove these users (by uid) from a claim, and deallocate the claim if no other user remains.
 
-        Returns whether this succeeded.
+        Returns True if this succeeded or was not needed because the claim is gone, replaced or not allocated. Returns
+        False after an ApiError or too many conflicts.
         """
         name, namespace = claim.metadata.name, claim.metadata.namespace
         for _ in range(CONFLICTS_ENDURED):

@@ -79,7 +79,8 @@ class GangLoop:
     def go_on(self, gang: GangAttempt) -> Unfinished | None:
         """Continue a joint attempt and carry out its decision.
 
-        Returns Unfinished if the attempt must continue later, or None.
+        Returns Unfinished if the attempt must continue later, or None if it has ended. Errors are logged, and end the
+        attempt.
         """
         started, profile, result = time.perf_counter(), gang.leader.pod.spec.schedulerName, "error"
         try:
@@ -191,7 +192,7 @@ class GangLoop:
         return staying if self._bound(plan.key) + len(staying) >= min_count(group) else []
 
     def _bound(self, key: GroupKey) -> int:
-        """Return the number of a group's pods that have a node."""
+        """Return the number of a group's pods that have a node, by namespace and name of the group."""
         return sum(bool(pod.spec.nodeName) for pod in self._objects.members(*key))
 
     def _is_bound(self, key: GroupKey) -> bool:

@@ -56,7 +56,10 @@ class GangRecovery:
         await self._look_at([claim for claim in found if claim is not None], PLAN_SECONDS)
 
     def _claims_of(self, namespace: str, name: str) -> Iterable[NamespacedName]:
-        """Yield the names of all claims of a gang and its pods; nothing if a pod of the gang is bound."""
+        """Yield the names of all claims of a gang and its pods, as (namespace, name).
+
+        Yields nothing if the group is gone or no gang, or if a pod of the gang is bound. Names can repeat.
+        """
         group = self._groups.get(namespace, name)
         if group is None or not self._is_unbound_gang(namespace, name):
             return
@@ -111,7 +114,7 @@ class GangRecovery:
 
 
 def _age(claim: ResourceClaim) -> float:
-    """Return the seconds since a claim was allocated, or PLAN_SECONDS if unknown."""
+    """Return the seconds since a claim was allocated, or PLAN_SECONDS if the claim has no allocation time."""
     allocation = claim.status.allocation
     written = allocation.allocationTimestamp if allocation is not None else None
     return time.time() - parse_timestamp(written) if written else PLAN_SECONDS

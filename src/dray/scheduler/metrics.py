@@ -132,7 +132,9 @@ REGISTRY.register(_QUEUE)
 
 
 def _refusers(waiting: Waiting) -> Iterable[str]:
-    """Return the plugins that keep a waiting pod from being scheduled."""
+    """Return the plugins that keep a waiting pod from being scheduled. For a gated pod, that is the only one that
+    gates it.
+    """
     if waiting.place is QueuePlace.GATED:
         return (GATES if waiting.pod.spec.schedulingGates else SchedulingRule.DYNAMIC_RESOURCES,)
     return waiting.refused_by

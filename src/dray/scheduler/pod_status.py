@@ -101,7 +101,10 @@ class PodStatusWriter:
         task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
 
     async def _write(self, pod: Pod, reason: str, text: str, earlier: asyncio.Task[None] | None) -> None:
-        """Write the condition, then the event, so that clients that see the event also find the condition."""
+        """Write the condition, then the event, so that clients that see the event also find the condition.
+
+        Waits for the `earlier` write of the pod first. If the condition cannot be written, only the event is.
+        """
         if earlier is not None:
             await asyncio.wait([earlier])
         await take(WRITE)  # thousands of conditions may be written at once

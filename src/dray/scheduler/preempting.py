@@ -157,7 +157,8 @@ class Preempting:
     async def _renominate(self, pod: Pod, node: str) -> bool:
         """Write the nominated node of a pod.
 
-        Returns whether the pod exists, is not being deleted, and has the node now.
+        Returns whether the pod exists and is not being deleted, and False if the write failed. A pod that is bound
+        already counts as written.
         """
         try:
             written = await change_status(self._client, pod, partial(_nominated, node=node))
@@ -169,7 +170,10 @@ class Preempting:
         return written.metadata.uid == pod.metadata.uid and written.metadata.deletionTimestamp is None
 
     async def _end(self, victim: Victim, order: Order) -> list[Pod]:
-        """Evict the pods of a victim. Returns the pods whose eviction failed."""
+        """Evict the pods of a victim. Returns the pods whose eviction failed, empty if all succeeded.
+
+        For a group, its condition is written first.
+        """
         if victim.is_group and (group := self._group_of(victim.pods[0])) is not None:
             await self._tell_group(group, order)
         return [pod for pod in victim.pods if not await self._end_pod(pod, order)]
@@ -197,7 +201,8 @@ class Preempting:
     async def _end_pod(self, pod: Pod, order: Order) -> bool:
         """Add the DisruptionTarget condition to a pod and delete it with its own grace period.
 
-        Returns whether the pod is gone or being deleted.
+        Returns whether the pod is gone or being deleted: False only if the server refused with an error. Nothing is
+        written for a pod that is already being deleted.
         """
         meta = pod.metadata
         if meta.deletionTimestamp is not None:

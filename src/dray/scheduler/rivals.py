@@ -40,17 +40,15 @@ class AllocatedDevices:
 
     @property
     def twice(self) -> dict[DeviceId, list[Key]]:
-        """The devices held by more than one claim, with these claims."""
+        """The devices held by more than one claim, with these claims as (namespace, name)."""
         return {device: [*self._holders[device]] for device in self._twice}
 
     async def rival_of(self, written: ResourceClaim) -> str:
-        """Wait until the informer has seen a written allocation.
+        """Wait until the informer has seen a written allocation. Returns a description of another claim with its
+        devices.
 
-        Returns a description of another claim with its devices.
-
-        Returns an empty text if there is none. A watch delivers changes in the server's order, so all earlier
-        allocations are known by then; allocations written later are not seen. Raises Timeout if the informer does not
-        see the write.
+        Returns "" if there is none. A watch delivers changes in the server's order, so all earlier allocations are
+        known by then; allocations written later are not seen. Raises Timeout if the informer does not see the write.
         """
         key = key_of(written)
         await self._seen(key, written)
@@ -135,11 +133,17 @@ def assigned(pools: Container[str], piece: ResourceSlice) -> bool:
 
 
 def other_schedulers(pods: Iterable[Pod], ours: Container[str]) -> str:
-    """Return other schedulers with their number of pods, like `default-scheduler (3 pods)`; empty if there are none."""
+    """Return other schedulers with their number of pods, like `default-scheduler (3 pods)`, separated by commas.
+
+    Returns "" if there are none. The scheduler with the most pods comes first. `ours` are the names to leave out.
+    """
     names = Tally(pod.spec.schedulerName for pod in pods if pod.spec.schedulerName not in ours)
     return ", ".join(f"{name} ({count} {'pod' if count == 1 else 'pods'})" for name, count in names.most_common())
 
 
 def _has_come(seen: str, wanted: str) -> bool:
-    """Whether a copy's resource version is at least as new as a write's. Resource versions are increasing numbers."""
+    """Whether a copy's resource version is at least as new as a write's. Resource versions are increasing numbers.
+
+    Versions that are no decimal numbers must be equal.
+    """
     return seen == wanted or (seen.isdecimal() and wanted.isdecimal() and int(seen) > int(wanted))

@@ -129,7 +129,10 @@ class Scheduler:
         self._readiness.check("scheduler", self.problems)
 
     def problems(self) -> list[str]:
-        """Return the read permissions denied by the server without which no pod can be placed correctly."""
+        """Return the read permissions denied by the server without which no pod can be placed correctly.
+
+        The list is empty if pods can be placed. Permissions for dispensable kinds are left out.
+        """
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in DISPENSABLE]
 
     def _report_others(self) -> None:

@@ -115,7 +115,9 @@ class ShadowScheduler:
         self._listen(gates, sharing, has_groups)
 
     def problems(self) -> list[str]:
-        """Return the read permissions denied by the server without which nothing can be compared."""
+        """Return the read permissions denied by the server without which nothing can be compared. Empty if there are
+        none.
+        """
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in PROVISIONAL]
 
     async def run(self, seconds: float | None = None) -> None:
@@ -189,7 +191,11 @@ class ShadowScheduler:
     # -- decisions
 
     def _compare(self, pod: Pod, their_seconds: float | None) -> None:
-        """Decide about a pod that was just bound, on the cluster's state without this pod, and record the comparison."""
+        """Decide about a pod that was just bound, on the cluster's state without this pod, and record the comparison.
+
+        `their_seconds` is the time that the other scheduler took, None if unknown. Does nothing if the pod has ended
+        meanwhile.
+        """
         free = replace(pod, spec=replace(pod.spec, nodeName=""))
         ours, comparison, why, is_late = "", NodeComparison(), "", False
         with self._core.state.trial() as trial:
@@ -276,7 +282,7 @@ def _hurried(configuration: Configuration | None) -> dict[str, SchedulerProfile]
 
 
 def _result(ours: str, theirs: str, comparison: NodeComparison) -> ShadowResult:
-    """Return the result of comparing both nodes of a pod."""
+    """Return the result of comparing both nodes of a pod. `ours` is "" if this scheduler found no node."""
     if not ours:
         return ShadowResult.ONLY_THEIRS
     if ours == theirs:

@@ -59,9 +59,8 @@ class Tasks:
 
 
 async def each(things: Collection[T], act: Callable[[T], Awaitable[object]], limit: int = WRITES_AT_ONCE) -> None:
-    """Apply `act` to each thing, several at once.
-
-    After an error, starts no more and raises the first error at the end.
+    """Apply `act` to each thing, at most `limit` at once. After an error, starts no more and raises the first error
+    at the end.
     """
     left, errors = iter(things), list[BaseException]()
 
