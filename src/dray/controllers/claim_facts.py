@@ -31,7 +31,11 @@ class ClaimFacts:
         self._groups = context.informers.informer(PodGroup) if sharing.groups else None
 
     def is_in_order(self, claim: ResourceClaim) -> bool:
-        """Whether the informers' copies alone show that a claim needs no work, which is so after most changes."""
+        """Whether the informers' copies alone show that a claim needs no work, which is so after most changes.
+
+        Returns False if the claim is being deleted, if a reservation names anything but a known pod that may still
+        run, or if the pod that the claim was generated for is unknown or will never run.
+        """
         if claim.metadata.deletionTimestamp is not None or self._is_for_workload(claim):
             return False
         namespace = claim.metadata.namespace
@@ -96,7 +100,10 @@ class ClaimFacts:
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
 
     async def _ends(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted, and with it all consumers in it, even of kinds that are not served."""
+        """Whether a namespace is being deleted, and with it all consumers in it, even of kinds that are not served.
+
+        Returns False if the namespace cannot be read.
+        """
         try:
             found = await self._client.get(Namespace, namespace)
         except ApiError:
@@ -168,7 +175,10 @@ class ClaimFacts:
         return [*found.values()]
 
     async def _owner_is_done(self, claim: ResourceClaim) -> bool:
-        """Whether the pod that a claim was generated for is gone or will never run again."""
+        """Whether the pod that a claim was generated for is gone or will never run again.
+
+        Returns False for a claim that was not generated for a pod.
+        """
         owner = podclaims.made_for(claim, "Pod")
         if owner is None:
             return False
@@ -180,7 +190,10 @@ class ClaimFacts:
         return pod if pod is not None and pod.metadata.uid == uid else None
 
     async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
-        """Return the pod with this uid, or None. The server is asked first, since the copy may lag behind."""
+        """Return the pod with this uid, or None if it is gone.
+
+        If the informers' copies lack the pod, the server is asked, since the copies may lag behind.
+        """
         pod = self._known_pod(namespace, name, uid)
         if pod is not None:
             return pod

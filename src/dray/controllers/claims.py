@@ -100,7 +100,10 @@ class ClaimController:
         return old.spec.nodeName != new.spec.nodeName and not self._is_reserved(new)
 
     def _is_reserved(self, pod: Pod) -> bool:
-        """Whether all claims of a pod list the pod, according to the informers' copies."""
+        """Whether all claims of a pod list the pod, according to the informers' copies.
+
+        Returns False if a claim is not recorded for the pod or not known yet, True for a pod without claims.
+        """
         for use in self._consumers.uses(pod):
             claim = self._claims.get(pod.metadata.namespace, use.claim or "")
             if claim is None or not podclaims.is_reserved_for(claim, pod.metadata.uid):
@@ -252,7 +255,10 @@ class ClaimController:
             await self._reserve_placed(pod, group)
 
     async def _name_for(self, pod: Pod, entry: PodResourceClaim, group: PodGroup | None) -> str:
-        """Return the name of the claim to record for a pod's entry, or "" if there is nothing new to record."""
+        """Return the name of the claim to record for a pod's entry, or "" if there is nothing new to record.
+
+        "" also applies to an entry without a template and to an entry that needs no claim.
+        """
         use = podclaims.use_of(pod, entry, group)
         shared = podclaims.group_entry(entry, group)
         source = shared or entry
@@ -323,7 +329,10 @@ class ClaimController:
 
 
 def _has_ended(old: Pod, new: Pod | None) -> bool:
-    """Whether a pod has just ended, or had ended before its claims were recorded."""
+    """Whether a pod has just ended, or had ended before its claims were recorded.
+
+    `new` is None if the pod was deleted.
+    """
     if not podclaims.will_never_run(old):
         return new is None or podclaims.will_never_run(new)
     return new is not None and old.status.resourceClaimStatuses != new.status.resourceClaimStatuses

@@ -182,7 +182,10 @@ class DisruptionController:
         return DISRUPTED_SECONDS if disturbed else None
 
     def _wanted(self, pod: Pod) -> tuple[str, int] | None:
-        """Return uid and replica count of a pod's topmost owner, such as its Deployment, or None without owner."""
+        """Return uid and replica count of a pod's topmost owner, such as its Deployment, or None without owner.
+
+        The count is 1 if the owner does not set replicas. None also means that the owner is unknown.
+        """
         reference = controller_of(pod.metadata)
         owner: Any = None
         while reference is not None and reference.kind in self._owners:

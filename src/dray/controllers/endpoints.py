@@ -44,7 +44,10 @@ def answering(service: Service, pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _number(port: ServicePort, containers: Iterable[Container]) -> int | None:
-    """Return the port number of a pod to which a Service's port leads, or None if no container declares that port."""
+    """Return the port number of a pod to which a Service's port leads, or None if no container declares that port.
+
+    A targetPort of 0 means the Service's own port number. A name must belong to a port with the same protocol.
+    """
     if isinstance(port.targetPort, int):
         return port.targetPort or port.port
     for container in containers:

@@ -41,7 +41,11 @@ class EvictionTime(NamedTuple):
 
 
 def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) -> EvictionTime | None:
-    """Return when pods that use an allocated device must leave because of its taints, or None if they may stay."""
+    """Return when pods that use an allocated device must leave because of its taints, or None if they may stay.
+
+    Only NoExecute taints count. Each taint comes with the uid of its DeviceTaintRule, which is empty if a slice has
+    the taint.
+    """
     found: EvictionTime | None = None
     for taint, rule in taints:
         seconds = seconds_tolerated(result.tolerations, taint)
@@ -54,7 +58,10 @@ def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tai
 
 
 def seconds_tolerated(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
-    """Return for how many seconds a taint is tolerated; None means for ever. The strictest toleration counts."""
+    """Return for how many seconds a taint is tolerated: 0 if no toleration matches, None for ever.
+
+    Without a time limit, one matching toleration suffices for ever. Otherwise the shortest limit counts.
+    """
     matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
     if None in matching:
         return None

@@ -77,7 +77,10 @@ class Evictions:
 
 
 def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: TaintedDevices, now: str) -> Condition | None:
-    """Return the condition that a rule's status should have, or None if its status has that condition already."""
+    """Return the condition that a rule's status should have, or None if its status has that condition already.
+
+    `now` is the API timestamp to write as lastTransitionTime if the condition's status value changes.
+    """
     state, reason, message = _verdict(rule.spec.taint.effect, counts, reach)
     if counts.evicted:
         message = f"{message} {_number(counts.evicted, 'pod')} evicted since starting the controller.".lstrip()

@@ -205,7 +205,7 @@ class GarbageCollector:
         return found if found is not None and found.metadata.uid == dependent.uid else None
 
     def _cached(self, meta: ObjectMeta, ref: OwnerReference) -> Object | None:
-        """Return the owner from the informers' copies, or None."""
+        """Return the owner from the informers' copies, or None if its kind is unknown or no copy has its uid."""
         resource = self._owner_resource(meta, ref)
         if resource is None:
             return None

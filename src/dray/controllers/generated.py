@@ -21,7 +21,11 @@ NAME_LIMIT = 63  # limit of a label value, and of a name that the server generat
 
 
 def claim_name(owner: Pod | PodGroup, entry: str) -> str:
-    """Return `<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
+    """Return `<owner>-<entry>-xxxxx`, always the same for the same owner and entry.
+
+    `entry` is the name of an entry in the owner's resourceClaims. The last part is a hash of the owner's uid and the
+    entry.
+    """
     number, suffix = crc32(f"{owner.metadata.uid}/{entry}".encode()), ""
     for _ in range(SUFFIX):
         number, digit = divmod(number, len(GENERATED_ALPHABET))
@@ -30,7 +34,10 @@ def claim_name(owner: Pod | PodGroup, entry: str) -> str:
 
 
 def prefix_of(owner: str, entry: str) -> str:
-    """Return the readable part of a claim's name. If too long, both parts are shortened proportionally."""
+    """Return `<owner>-<entry>-`, the readable part of a claim's name.
+
+    If the name would be too long, both parts are shortened proportionally.
+    """
     room = NAME_LIMIT - SUFFIX - 2
     if (length := len(owner) + len(entry)) > room:
         kept = max(1, room * len(entry) // length)

@@ -126,6 +126,8 @@ class NamespaceController:
     async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
         """Delete the objects of resources. Returns the remaining ones, and separately those of kinds whose gate is
         off.
+
+        Errors of requests are part of the remaining ones. Resources that are not served are skipped.
         """
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
         for resource in resources:
@@ -176,7 +178,10 @@ class NamespaceController:
             await self._client.patch_status(namespace, status)
 
     def _patience(self, namespace: Namespace) -> float:
-        """Return the seconds until the next check, a tenth of the time since the deletion."""
+        """Return the seconds until the next check, a tenth of the time since the deletion.
+
+        The result stays between the shortest and the longest wait.
+        """
         since = self._clock.time() - parse_timestamp(namespace.metadata.deletionTimestamp or "")
         return min(max(since / 10, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
 

@@ -80,13 +80,21 @@ def evicting(node: Node) -> tuple[Taint, ...]:
 
 
 def eviction_due(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """Return when a pod must leave, in seconds since 1970, or None if it may stay."""
+    """Return when a pod must leave, in seconds since 1970, or None if it may stay.
+
+    `taints` are NoExecute taints. `now` is in seconds since 1970 and is the result for a taint without a matching
+    toleration.
+    """
     dues = [due for taint in taints if (due := _due(taint, tolerations, now)) is not None]
     return min(dues, default=None)
 
 
 def _due(taint: Taint, tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """Return when a pod must leave because of one taint, or None. The shortest matching toleration counts."""
+    """Return when a pod must leave because of one taint, in seconds since 1970, or None if it may stay.
+
+    Without a matching toleration the pod must leave now. Otherwise the shortest time limit counts from the time when
+    the taint was added; tolerations without limits let the pod stay.
+    """
     covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not covering:
         return now

@@ -165,7 +165,10 @@ def taints_of(ready: str, *, evicts: bool) -> list[tuple[str, str]]:
 
 
 def with_taints(taints: Iterable[Taint], wanted: list[tuple[str, str]], now: str) -> tuple[Taint, ...]:
-    """Return the node's taints with this controller's own ones set to `wanted`; taints that stay keep their time."""
+    """Return the node's taints with this controller's own ones set to `wanted`; taints that stay keep their time.
+
+    `wanted` lists pairs of key and effect. `now` is the timestamp to write as timeAdded of new NoExecute taints.
+    """
     kept = tuple(taint for taint in taints if taint.key not in _OWN_TAINTS or (taint.key, taint.effect) in wanted)
     there = {(taint.key, taint.effect) for taint in kept}
     added = [Taint(key=key, effect=effect) for key, effect in wanted if (key, effect) not in there]

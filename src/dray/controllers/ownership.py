@@ -127,7 +127,10 @@ def _unblocked(references: Sequence[OwnerReference]) -> tuple[OwnerReference, ..
 
 
 def _own_policy(meta: ObjectMeta) -> str:
-    """Return the deletion propagation policy that the object's own finalizers ask for."""
+    """Return the deletion propagation policy that the object's own finalizers ask for.
+
+    Returns "Orphan", "Foreground", or "Background" if the object has neither finalizer.
+    """
     if ORPHAN in meta.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in meta.finalizers else "Background"

@@ -64,7 +64,10 @@ class PolicyStatus:
 def expression_warnings(
     policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()
 ) -> Iterator[tuple[str, str]]:
-    """Yield each field with an expression and its warning, which is "" if the expression fits all kinds."""
+    """Yield each field with an expression and its warning, which is "" if the expression fits all kinds.
+
+    Fields are named by their path, such as `spec.validations[0].expression`; empty fields are left out.
+    """
     checks = _checks(policy, custom)
     for index, validation in enumerate(policy.spec.validations):
         for field in ("expression", "messageExpression"):

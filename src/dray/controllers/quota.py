@@ -116,13 +116,20 @@ class QuotaController:
 
 
 def _is_followed(resource: Resource) -> bool:
-    """Whether an informer of this resource reports deletions to this controller."""
+    """Whether an informer of this resource reports deletions to this controller.
+
+    Events and custom resources are not followed.
+    """
     is_counted = resource.namespaced and "delete" in resource.verbs and resource.alias_of is None
     return is_counted and resource.custom is None and resource.plural != "events"
 
 
 def _is_overwritten(old: ResourceQuota, new: ResourceQuota) -> bool:
-    """Whether a client has overwritten the status. Admission only raises usage, so other changes cause a recount."""
+    """Whether a client has overwritten the status. Admission only raises usage, so other changes cause a recount.
+
+    Returns True if `status.hard` differs from the spec, if other resource names are counted, or if a number
+    decreased.
+    """
     if new.status == old.status:
         return False
     used, before = new.status.used, old.status.used

@@ -38,7 +38,11 @@ class References:
     async def is_gone(
         self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
     ) -> bool:
-        """Whether the referenced object no longer exists. With `suspicious`, the cache is not used."""
+        """Whether the referenced object no longer exists. With `suspicious`, the cache is not used.
+
+        Returns False for a kind that cannot be looked up, and for an object that was found less than `CHECK_SECONDS`
+        ago.
+        """
         now = self._clock.monotonic()
         if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:
             return False
@@ -52,7 +56,7 @@ class References:
         return False
 
     async def _resource(self, reference: ResourceClaimConsumerReference) -> Resource | None:
-        """Return the namespaced, readable resource that a reference means, or None."""
+        """Return the resource that a reference means, or None if it is unknown, cluster-scoped or cannot be read."""
         resource = BY_NAME.get((reference.apiGroup, reference.resource)) or await self._custom(reference)
         return resource if resource is not None and resource.namespaced and "get" in resource.verbs else None
 

@@ -201,7 +201,10 @@ class TaintEviction:
         return None
 
     def _due(self, pod: Pod, eviction: EvictionTime) -> float:
-        """Return when a pod must leave. A pod created after the taint stays for at least `REPLACEMENT_SECONDS`."""
+        """Return when a pod must leave. A pod created after the taint stays for at least `REPLACEMENT_SECONDS`.
+
+        The result is in seconds since 1970.
+        """
         born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
         return max(eviction.due, born + REPLACEMENT_SECONDS) if born > eviction.since else eviction.due
 
@@ -244,7 +247,10 @@ class TaintEviction:
         return None
 
     def _would_leave(self, rule: DeviceTaintRule) -> Iterator[Pod]:
-        """Yield the pods that would be evicted if the rule's effect was NoExecute."""
+        """Yield the pods that would be evicted if the rule's effect was NoExecute.
+
+        Pods that have finished or are being deleted are left out, and pods that tolerate the taint for ever.
+        """
         taint = replace(rule.spec.taint, effect=NO_EXECUTE)
         claims = {
             c.metadata.uid: c for c, r in self._allocated(rule) if seconds_tolerated(r.tolerations, taint) is not None

@@ -54,7 +54,10 @@ def upkeep(claim: ResourceClaim, facts: ConsumerFacts) -> Upkeep:
 def _event(
     claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference], *, unused: bool
 ) -> ClaimEvent | None:
-    """Return the lifecycle event that the facts mean for the claim, or None."""
+    """Return the lifecycle event that the facts mean for the claim, or None if nothing needs to change.
+
+    `remaining` are the claim's reservations that stay.
+    """
     if len(remaining) < len(claim.status.reservedFor):
         if remaining or facts.missing:
             return ClaimEvent.RELEASE
@@ -68,7 +71,10 @@ def _event(
 def _reservations(
     claim: ResourceClaim, facts: ConsumerFacts, remaining: list[ResourceClaimConsumerReference]
 ) -> ResourceClaimStatus | None:
-    """Return the status with corrected reservations, or None if they are correct."""
+    """Return the status with corrected reservations, or None if they are correct.
+
+    `remaining` are the claim's reservations that stay; missing ones are added to them.
+    """
     if len(remaining) == len(claim.status.reservedFor) and not facts.missing:
         return None
     return replace(claim.status, reservedFor=(*remaining, *facts.missing))

@@ -43,7 +43,10 @@ BY_CLAIM = "claim"
 
 
 def fits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether a volume satisfies a claim and is not bound to another claim."""
+    """Whether a volume satisfies a claim and is not bound to another claim.
+
+    Compares storage class, access modes, volume mode, selector and size. A volume that is being deleted never fits.
+    """
     spec, offered = claim.spec, volume.spec
     if is_deleting(volume) or (offered.storageClassName or "") != (spec.storageClassName or ""):
         return False
@@ -64,7 +67,7 @@ def _is_of(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
 
 
 def smallest(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> PersistentVolume | None:
-    """Return the smallest fitting volume, or None. A volume that already names the claim is preferred."""
+    """Return the smallest fitting volume, or None if none fits. A volume that already names the claim is preferred."""
     fitting = [volume for volume in volumes if fits(claim, volume)]
     return min(
         fitting,

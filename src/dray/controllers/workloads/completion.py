@@ -41,7 +41,10 @@ class JobEnd(NamedTuple):
 
 
 def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEnd | None:
-    """Return the end of the Job, or None while the Job continues. An end that was announced does not change."""
+    """Return the end of the Job, or None while the Job continues. An end that was announced does not change.
+
+    `now` is in seconds since 1970.
+    """
     for condition in job.status.conditions:
         if condition.type in (FAILURE_TARGET, SUCCESS) and condition.status == "True":
             return JobEnd(condition.type, condition.reason, condition.message)
@@ -68,7 +71,10 @@ def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEn
 
 
 def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
-    """Whether restarts of containers reach the backoff limit; counted only with restartPolicy OnFailure."""
+    """Whether restarts of containers reach the backoff limit; counted only with restartPolicy OnFailure.
+
+    A limit of 0 is reached by the first restart.
+    """
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     statuses = (s for pod in active for s in (*pod.status.initContainerStatuses, *pod.status.containerStatuses))
@@ -77,7 +83,10 @@ def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
 
 
 def until_deadline(job: Job, now: float) -> float | None:
-    """Return the seconds until activeDeadlineSeconds, or None without deadline or start, or while suspended."""
+    """Return the seconds until activeDeadlineSeconds, or None without deadline or start, or while suspended.
+
+    The result is 0 once the deadline has passed. `now` is in seconds since 1970.
+    """
     seconds, started = job.spec.activeDeadlineSeconds, job.status.startTime
     if seconds is None or started is None or job.spec.suspend:
         return None
@@ -154,7 +163,10 @@ def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
 
 
 def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
-    """Return the seconds until failed pods may be replaced. The pause grows with each failure since the last success."""
+    """Return the seconds until failed pods may be replaced. The pause grows with each failure since the last success.
+
+    Returns 0 if no pod has failed since then or the pause is over. `now` is in seconds since 1970.
+    """
     last_success = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     failures = [ended for pod in pods if has_failed(job, pod) and (ended := ended_at(pod)) > last_success]
     if not failures:
@@ -164,7 +176,7 @@ def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
 
 
 def by_index(pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
-    """Return the pods of each index."""
+    """Return the pods of each index. Pods without an index have the key None."""
     found: dict[int | None, list[Pod]] = {}
     for pod in pods:
         found.setdefault(index_of(pod), []).append(pod)
@@ -172,5 +184,8 @@ def by_index(pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
 
 
 def index_failures(job: Job, pods: Sequence[Pod]) -> int:
-    """Return how often the index of these pods has failed so far."""
+    """Return how often the index of these pods has failed so far.
+
+    Returns 0 if none of these pods has failed.
+    """
     return max((failures_before(pod) + 1 for pod in pods if has_failed(job, pod)), default=0)

@@ -101,6 +101,9 @@ def _valid(job: Job, found: set[int | None] | frozenset[int]) -> set[int]:
 
 
 def _exhausted(job: Job, pod: Pod) -> bool:
-    """Whether a failed pod's index has now failed as often as backoffLimitPerIndex allows."""
+    """Whether a failed pod's index has now failed as often as backoffLimitPerIndex allows.
+
+    Returns False if the Job has no backoffLimitPerIndex.
+    """
     limit = job.spec.backoffLimitPerIndex
     return limit is not None and failures_before(pod) >= limit

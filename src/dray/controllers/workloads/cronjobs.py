@@ -57,7 +57,10 @@ def moments(cron_job: CronJob, now: float) -> Moments:
 
 
 def _after(schedule: cron.Schedule, start: datetime, now: float) -> Iterator[datetime]:
-    """Yield the scheduled times up to now. Of those more than a year ago only the first is included."""
+    """Yield the scheduled times up to now. Of those more than a year ago only the first is included.
+
+    Times before or at `start` are left out. `now` is in seconds since 1970.
+    """
     moment = schedule.after(start)
     if moment is not None and schedule.every == 0 and now - moment.timestamp() > 366 * 86400:
         yield moment

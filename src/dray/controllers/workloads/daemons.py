@@ -111,7 +111,10 @@ def daemon_tree(daemon_set: DaemonSet, current: str, node: str) -> Tree:
 
 
 def node_of(pod: Pod) -> str:
-    """Return the name of the node that a daemon pod is meant for."""
+    """Return the name of the node that a daemon pod is meant for.
+
+    For a pod that is not assigned yet this is the node in its required node affinity, or "" if there is none.
+    """
     required = None if pod.spec.nodeName else _required(pod.spec)
     for term in required.nodeSelectorTerms if required is not None else ():
         for requirement in term.matchFields:

@@ -92,7 +92,10 @@ class DaemonSetController:
         return min((wait for wait in (pause, ready) if wait is not None), default=None)
 
     async def _carry_out(self, seen: DaemonView, plan: DaemonPlan) -> tuple[ApiError | None, float | None]:
-        """Create and delete pods. Returns the first error, and the seconds until an ended pod may be replaced."""
+        """Create and delete pods. Returns the first error, and the seconds until an ended pod may be replaced.
+
+        The first value is None if all requests succeeded, the second one if no ended pod has to wait.
+        """
         going = {pod.metadata.uid for pod in plan.delete}
         ended = [pod for pod in plan.ended if pod.metadata.uid not in going]
         due, pause = self._due(seen.daemon_set, ended, seen.now)
@@ -103,7 +106,10 @@ class DaemonSetController:
         return created.error or deleted.error, pause
 
     def _due(self, daemon_set: DaemonSet, ended: Sequence[Pod], now: float) -> tuple[list[Pod], float | None]:
-        """Return the ended pods that may be replaced now, and the seconds until the next one may, or None."""
+        """Return the ended pods that may be replaced now, and the seconds until the next one may, or None.
+
+        Starts a new pause and records an event for each pod that it returns.
+        """
         due: list[Pod] = []
         waits: list[float] = []
         for pod in ended:

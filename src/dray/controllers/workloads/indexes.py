@@ -40,7 +40,10 @@ def parse(text: str) -> frozenset[int]:
 
 
 def written(indexes: Iterable[int]) -> str:
-    """Return indexes as text: a run of two as `0,1`, a longer run as `0-2`."""
+    """Return indexes as text: a run of two as `0,1`, a longer run as `0-2`.
+
+    Indexes are sorted and separated by commas. Returns "" without indexes.
+    """
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and runs[-1][1] == index - 1:

@@ -93,7 +93,11 @@ class JobGroups:
         return made
 
     async def _delegated(self, job: Job, parent: OwnerReference, *, is_new: bool) -> str:
-        """Return the PodGroup name of a Job whose controller owns the Workload, or "". A new Job's group is created."""
+        """Return the PodGroup name of a Job whose controller owns the Workload, or "". A new Job's group is created.
+
+        "" applies if the Job does not name a template, or if its group is gone and the Job is not new. Raises
+        NotFound if the Workload or its template does not exist.
+        """
         wanted = job.metadata.annotations.get(TEMPLATE_ANNOTATION)
         if wanted is None:
             return ""

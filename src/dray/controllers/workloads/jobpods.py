@@ -30,7 +30,10 @@ def index_of(pod: Pod) -> int | None:
 
 
 def failures_before(pod: Pod) -> int:
-    """Return how often the pod's index had failed when the pod was created."""
+    """Return how often the pod's index had failed when the pod was created.
+
+    The number comes from an annotation. Returns 0 if the annotation is missing or not a number.
+    """
     text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(text) if text.isdigit() else 0
 
@@ -53,7 +56,11 @@ def has_failed(job: Job, pod: Pod) -> bool:
 
 
 def ended_at(pod: Pod) -> float:
-    """Return when the pod's last container ended, else when the pod became unready or was deleted; 0 if unknown."""
+    """Return when the pod's last container ended, in seconds since 1970; 0 if unknown.
+
+    If no container has ended, the last change of the Ready condition counts, and without that the pod's deletion or
+    creation.
+    """
     ends = [
         status.state.terminated.finishedAt
         for status in pod.status.containerStatuses

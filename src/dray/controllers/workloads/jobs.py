@@ -138,7 +138,10 @@ class JobController:
         return min((wait for wait in (managed.again, until_deadline(job, now)) if wait), default=None)
 
     async def _expire(self, job: Job) -> float | None:
-        """Delete a finished Job whose time to live is over. Returns the seconds until then, or None."""
+        """Delete a finished Job whose time to live is over. Returns the seconds until then.
+
+        Returns None if the Job was deleted now, is being deleted, has not finished, or is kept for ever.
+        """
         wait = until_expired(job, self._clock.time())
         if wait is None or is_deleting(job):
             return None
@@ -165,7 +168,10 @@ class JobController:
         return _Managed(error=(await self._control.delete(job, active)).error)
 
     async def _discard(self, job: Job, pods: Sequence[Pod]) -> ApiError | None:
-        """Delete pods without counting them. Returns the first error, or None."""
+        """Delete pods without counting them, at most `BURST` in one call. Returns the first error, or None.
+
+        The tracking finalizer of these pods is removed first.
+        """
         pods = pods[:BURST]
         await self._strip_all(job, pods)
         return (await self._control.delete(job, pods)).error
@@ -180,7 +186,10 @@ class JobController:
         await in_batches([*islice(filter(is_tracked, pods), BURST)], strip)
 
     async def _strip(self, pod: Pod) -> Pod | None:
-        """Remove the tracking finalizer of a pod. Returns the pod, or None if it is gone."""
+        """Remove the tracking finalizer of a pod. Returns the pod, or None if it is gone.
+
+        The pod counts as gone too if another pod has its name now.
+        """
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
         try:

@@ -26,7 +26,10 @@ def finish(job: Job) -> JobCondition | None:
 
 
 def until_expired(job: Job, now: float) -> float | None:
-    """Return the seconds for which a finished Job is still kept, or None if it is kept for ever."""
+    """Return the seconds for which a finished Job is still kept: 0 if its time is over.
+
+    Returns None if the Job has not finished or is kept for ever. `now` is in seconds since 1970.
+    """
     end = finish(job)
     if end is None or end.lastTransitionTime is None or job.spec.ttlSecondsAfterFinished is None:
         return None

@@ -82,7 +82,10 @@ class WorkloadLoop(Generic[T]):
                     self.queue.add(key_of(owner))
 
     def _keys(self, dependent: Any) -> Iterator[Key]:
-        """Yield the key of the owner that controls a dependent."""
+        """Yield the key of the owner that controls a dependent.
+
+        Yields nothing if `dependent` is None or its controller is unknown or of another kind.
+        """
         reference = controller_of(dependent.metadata) if dependent is not None else None
         if reference is not None and reference.kind == self._kind:
             owner = self.owners.get(dependent.metadata.namespace, reference.name)

@@ -95,7 +95,10 @@ class PodControl:
 
 
 def namespace_ends(error: ApiError | None) -> bool:
-    """Whether a request was refused only because the namespace is being deleted, so no report or retry is needed."""
+    """Whether a request was refused only because the namespace is being deleted, so no report or retry is needed.
+
+    Returns False if `error` is None.
+    """
     if not isinstance(error, Forbidden):
         return False
     return any(cause.get("reason") == "NamespaceTerminating" for cause in error.details.get("causes") or ())

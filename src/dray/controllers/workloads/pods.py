@@ -36,7 +36,10 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def ready_since(pod: Pod) -> float | None:
-    """Return the time since which a pod is ready, or None if it is not ready."""
+    """Return the time since which a pod is ready, or None if it is not ready.
+
+    The time is in seconds since 1970, or 0 if the condition has no time.
+    """
     for condition in pod.status.conditions:
         if condition.type == "Ready":
             if condition.status != "True":
@@ -50,7 +53,10 @@ def is_ready(pod: Pod) -> bool:
 
 
 def until_available(pod: Pod, min_ready_seconds: int, now: float) -> float | None:
-    """Return the seconds until the pod has been ready for `min_ready_seconds`: 0 if it has, None if it is not ready."""
+    """Return the seconds until the pod has been ready for `min_ready_seconds`: 0 if it has, None if it is not ready.
+
+    `now` is in seconds since 1970.
+    """
     if not min_ready_seconds:
         return 0.0 if is_ready(pod) else None
     since = ready_since(pod)

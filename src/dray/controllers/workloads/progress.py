@@ -117,7 +117,11 @@ def rollout_status(
 
 
 def until_deadline(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
-    """Return the seconds until a stalled rollout counts as failed, or None if no deadline applies."""
+    """Return the seconds until a stalled rollout counts as failed, or None if no deadline applies.
+
+    None also applies while the Deployment is paused, and after the rollout has completed or failed. `now` is in
+    seconds since 1970.
+    """
     condition = find(status.conditions, PROGRESSING)
     if not has_deadline(deployment) or deployment.spec.paused or condition is None:
         return None

@@ -48,7 +48,10 @@ def status_of(owner: ReplicaOwner, pods: Sequence[Pod], error: ApiError | None, 
 
 
 def _kept(conditions: tuple[C, ...], failure: dict[str, str] | None, type_: type[C]) -> tuple[C, ...]:
-    """Return the conditions with or without the failure. An existing failure keeps its time and message."""
+    """Return the conditions with or without the failure. An existing failure keeps its time and message.
+
+    `failure` holds the fields of the condition to add; None removes the failure.
+    """
     if failure is None:
         return tuple(condition for condition in conditions if condition.type != FAILURE)
     if any(condition.type == FAILURE for condition in conditions):

@@ -33,12 +33,12 @@ def share(value: int | str | None, whole: int, *, up: bool) -> int:
 
 
 def wanted(deployment: Deployment) -> int:
-    """Return the number of pods that the Deployment wants."""
+    """Return the number of pods that the Deployment wants: 1 if its spec does not say."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
 def max_surge(deployment: Deployment) -> int:
-    """Return how many pods may exist beyond the wanted number."""
+    """Return how many pods may exist beyond the wanted number: 0 for strategy Recreate."""
     update = deployment.spec.strategy.rollingUpdate
     if deployment.spec.strategy.type == RECREATE or update is None:
         return 0
@@ -46,7 +46,10 @@ def max_surge(deployment: Deployment) -> int:
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """Return how many of the wanted pods may be unavailable during a rolling update."""
+    """Return how many of the wanted pods may be unavailable during a rolling update.
+
+    Returns 0 for strategy Recreate and without wanted pods, otherwise at least 1 if no extra pods may exist either.
+    """
     update, count = deployment.spec.strategy.rollingUpdate, wanted(deployment)
     if deployment.spec.strategy.type == RECREATE or update is None or not count:
         return 0
@@ -78,7 +81,11 @@ def active(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def new_size(deployment: Deployment, current: int, others: int) -> int:
-    """Return the next size of the new ReplicaSet, which has `current` pods while the old ones have `others`."""
+    """Return the next size of the new ReplicaSet, which has `current` pods while the old ones have `others`.
+
+    Strategy Recreate, and a set that has enough pods, get the wanted number at once. Otherwise the set only grows, as
+    far as the maximum of all pods allows.
+    """
     goal = wanted(deployment)
     if current >= goal or deployment.spec.strategy.type == RECREATE:
         return goal
@@ -157,7 +164,10 @@ def _in_proportion(deployment: Deployment, running: Sequence[ReplicaSet]) -> lis
 
 
 def _part(deployment: Deployment, one: ReplicaSet, to_add: int, added: int) -> int:
-    """Return one ReplicaSet's share in a change by `to_add` pods, of which `added` are already assigned."""
+    """Return one ReplicaSet's share in a change by `to_add` pods, of which `added` are already assigned.
+
+    The result is negative if pods are to be removed.
+    """
     if to_add == added:
         return 0
     if not wanted(deployment):

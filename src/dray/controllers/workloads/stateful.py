@@ -94,7 +94,11 @@ def plan(view: StatefulView) -> StatefulPlan:
 
 
 def _grow(view: StatefulView, in_order: bool) -> StatefulPlan | None:
-    """Return missing pods to create and ended ones to replace; None if all wanted pods exist and are healthy."""
+    """Return missing pods to create and ended pods to replace, or None if the plan has no such step.
+
+    With `in_order` the plan handles one pod. An empty plan means to wait until an unhealthy pod is available; None is
+    also returned if that pod has an old revision.
+    """
     create: list[tuple[int, ControllerRevision]] = []
     delete: list[Pod] = []
     for ordinal in view.wanted:
