@@ -48,7 +48,11 @@ class ClaimStatusRights(Admission):
     def _binding(
         self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
     ) -> Iterator[FieldError]:
-        """Yield an error if allocation or reservations changed without the right to `resourceclaims/binding`."""
+        """Yield an error if allocation or reservations changed without the right to `resourceclaims/binding`.
+
+        If the allocation changed, the right must be cluster-wide; otherwise a right in the claim's namespace
+        suffices.
+        """
         if new.allocation == old.allocation and new.reservedFor == old.reservedFor:
             return
         is_allocation = new.allocation != old.allocation
@@ -63,7 +67,11 @@ class ClaimStatusRights(Admission):
     def _devices(
         self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
     ) -> Iterator[FieldError]:
-        """Yield an error for each driver whose device status changed without the right to `resourceclaims/driver`."""
+        """Yield an error for each driver whose device status changed without the right to `resourceclaims/driver`.
+
+        One right suffices: to the verb `arbitrary-node:VERB` or, if the user's pod runs on the claim's node,
+        `associated-node:VERB`.
+        """
         if new.devices == old.devices:
             return
         prefixes = (ASSOCIATED, ARBITRARY) if _is_on(request.user, node_of(new.allocation)) else (ARBITRARY,)

@@ -68,9 +68,10 @@ def _hold(conditions: Sequence[MatchCondition], read: ReadVariable, interrupt: I
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:
-    """Return the value of an expression and an error message, one of which is None.
+    """Return the value of an expression and an error message.
 
-    Raises any error of the interrupt.
+    The message is None if the expression succeeded; otherwise the value is None. A successful expression may also
+    have the value None. Raises any error of the interrupt.
     """
     if expression.error is not None:
         return None, f"compilation error: {expression.error.detail}"

@@ -102,7 +102,10 @@ class Configured(Generic[J]):
         self._by_sort: dict[Sort, tuple[J, ...]] = {}
 
     def about(self, request: AdmissionRequest) -> tuple[J, ...]:
-        """Return the judges that may match a request. Cached by resource, operation, subresource and version."""
+        """Return the judges that may match a request; empty if the request is about an exempt resource.
+
+        Cached by resource, operation, subresource and version.
+        """
         if (seen := self._last_change.revision) != self._seen:
             self._seen, self._judges = seen, tuple(self._make())
             self._by_sort.clear()

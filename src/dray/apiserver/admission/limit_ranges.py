@@ -80,9 +80,9 @@ class LimitRanger(Admission):
 
 
 def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator[None, None, None]:
-    """Fill in the defaults of all items and note them in an annotation. Raises TooLarge.
+    """Fill in the defaults of all items of type Container and note them in an annotation of the pod.
 
-    A generator that yields after each container.
+    A generator that yields after each container. Raises TooLarge if the defaults together are too long.
     """
     room = DefaultsBudget(MOST_DEFAULTS)
     for item in items:
@@ -99,14 +99,21 @@ def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator
 
 
 def _containers(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the containers and init containers of a pod spec, each with its name in messages."""
+    """Yield the containers, then the init containers of a pod spec.
+
+    Each comes with its name in messages: "container" or "init container".
+    """
     for name, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(name) or ():
             yield container, word
 
 
 def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, room: DefaultsBudget) -> Iterator[str]:
-    """Fill in missing requests and limits of a container. Yields a message for each."""
+    """Fill in missing requests and limits of a container.
+
+    Yields one message for its requests and one for its limits, each only if something was missing. `word` is
+    "container" or "init container". Raises TooLarge if `room` does not suffice.
+    """
     resources = container.setdefault("resources", {})
     for field, defaults, what in (("requests", item.defaultRequest, "request"), ("limits", item.default, "limit")):
         given = resources.get(field) or {}
@@ -128,7 +135,10 @@ class _Asked(NamedTuple):
 
 
 def _faults(obj: Pod | PersistentVolumeClaim, items: Sequence[LimitRangeItem]) -> Generator[None, None, list[str]]:
-    """Return the violated bounds of an object, stopping one above the maximum that is reported. Yields between steps."""
+    """Return the messages about violated bounds of an object: at most one more than the number that is reported.
+
+    A generator that yields between steps.
+    """
     asked: dict[str, Sequence[_Asked]] = {}
     if isinstance(obj, Pod):
         asked = yield from _asked_by_pod(obj)

@@ -43,7 +43,8 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
     async def act(self, request: AdmissionRequest) -> bool | None:
         """Apply the policy through all its bindings.
 
-        Returns whether the object changed, or None if the policy does not match.
+        Returns whether the object changed, or None if the policy does not match. Raises the error that denies the
+        request if parameters, a condition or a mutation fail, unless the policy ignores failures.
         """
         about = present(request)
         version = self.matcher.version(about, self.context.reader)

@@ -40,7 +40,8 @@ class MutatingWebhookJudge(WebhookJudge):
     async def act(self, request: AdmissionRequest) -> bool | None:
         """Call the webhook and apply its patch.
 
-        Returns whether the tree changed, or None if the webhook does not match.
+        Returns whether the tree changed, or None if the webhook does not match. Raises InternalError if the request
+        has no object to patch or the patch cannot be applied, whatever the failure policy is.
         """
         about = present(request)
         version = await self.version(about)

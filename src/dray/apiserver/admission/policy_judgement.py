@@ -75,7 +75,7 @@ class Policy(CompiledPolicy):
         return PolicyVerdict(refusals, faults)
 
     def _refusals(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
-        """Yield a denial for each validation that is false or fails."""
+        """Yield a denial for each validation that is not true, and what the failure policy says for each that fails."""
         for check in self._checks:
             value, error = evaluate(evaluation, check.expression)
             if error is not None:
@@ -84,7 +84,7 @@ class Policy(CompiledPolicy):
                 yield PolicyRefusal(_message(evaluation, check), check.validation.reason or INVALID)
 
     def _faults(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
-        """Yield a denial for each audit annotation that fails.
+        """Yield what the failure policy says for each audit annotation that fails to evaluate.
 
         The values are not used, because there is no audit log.
         """

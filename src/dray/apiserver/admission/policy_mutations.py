@@ -72,7 +72,10 @@ def _evaluated(policy: MutatingAdmissionPolicy, number: int, read: ReadVariable,
 
 
 def _expression(mutation: Mutation) -> tuple[ExpressionUse, str]:
-    """Return the kind of a mutation and its expression."""
+    """Return the kind of a mutation in messages ("mutation" or "json patch") and its expression.
+
+    The expression is "" if the mutation has none.
+    """
     if mutation.applyConfiguration is not None:
         return "mutation", mutation.applyConfiguration.expression.strip()
     return "json patch", mutation.jsonPatch.expression.strip() if mutation.jsonPatch is not None else ""
@@ -96,7 +99,10 @@ def _check_names(value: Value, name: str) -> None:
 
 
 def _misplaced(value: Value, name: str) -> Iterator[str]:
-    """Yield a message for each part whose CEL type is not that of its field path."""
+    """Yield a message for each object in a CEL value whose type is not that of its field path.
+
+    `name` is the type expected of the value itself, such as `Object.spec`.
+    """
     if isinstance(value, Made):
         if value.type.name != name:
             expected = f'expected "{name}", which matches field name path from root Object type'

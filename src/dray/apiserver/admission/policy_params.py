@@ -47,9 +47,10 @@ class ParamSource:
         return [shown(self._resource, self._version, one) for one in found]
 
     def _namespace(self, reference: ParamRef, namespace: str) -> str:
-        """Return the namespace of the parameters.
+        """Return the namespace of the parameters; "" if their kind is cluster-scoped.
 
-        Raises ParamsError if the binding's paramRef does not fit the kind's scope.
+        `namespace` is that of the request, used if the paramRef has none. Raises ParamsError if the paramRef has a
+        namespace but the kind is cluster-scoped, or if a namespaced kind has neither namespace.
         """
         if not self._resource.namespaced:
             if reference.namespace:

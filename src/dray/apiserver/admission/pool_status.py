@@ -71,7 +71,10 @@ class PoolStatusLimit(Admission):
             self._buckets[request.user.name] = (tokens - 1, now)
 
     def _tokens(self, user: str, now: float) -> float:
-        """Return the tokens of a user now. Drops full buckets if there are too many."""
+        """Return how many requests a user may make at time `now`, as a token count with fractions.
+
+        Drops full buckets if there are too many. A user without a bucket has a full one.
+        """
         if len(self._buckets) > MANY_USERS:
             self._buckets = {
                 name: bucket for name, bucket in self._buckets.items() if self._filled(bucket, now) < self._burst
@@ -79,7 +82,10 @@ class PoolStatusLimit(Admission):
         return self._filled(self._buckets.get(user, (self._burst, now)), now)
 
     def _filled(self, bucket: tuple[float, float], now: float) -> float:
-        """Return the tokens in a bucket at time `now`."""
+        """Return the tokens in a bucket at time `now`, at most the burst.
+
+        A bucket is a pair: tokens, and the time when it had them.
+        """
         return min(self._burst, bucket[0] + (now - bucket[1]) * self._rate)
 
 

@@ -52,7 +52,10 @@ def _quoted(values: Iterable[str]) -> Iterator[str]:
 
 
 def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """Yield rules with one permission each, which together allow what `rule` allows."""
+    """Yield rules with one permission each, which together allow what `rule` allows.
+
+    A permission is one verb with one URL, or with one group, resource and (if the rule lists names) name.
+    """
     for verb, url in product(rule.verbs, rule.nonResourceURLs):
         yield PolicyRule(verbs=(verb,), nonResourceURLs=(url,))
     names: list[tuple[str, ...]] = [(name,) for name in rule.resourceNames] or [()]

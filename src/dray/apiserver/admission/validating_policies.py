@@ -55,7 +55,11 @@ class CheckingPolicy(BoundPolicy[Policy, PolicyBinding]):
         super().__init__(Policy(policy), bindings, context)
 
     def denials(self, request: AdmissionRequest, views: dict[str, PolicyView], known: KnownValues) -> Iterator[Denial]:
-        """Yield the denials of a request, and add warnings to the request. Raises Lacking if a verdict takes long."""
+        """Yield the denials of a request, and add warnings to the request. Raises Lacking if a verdict takes long.
+
+        Yields nothing if the policy does not match. Refusals deny only if the binding's actions include Deny, and
+        warn only if they include Warn; faults always deny.
+        """
         policy, version = self.policy, self.matcher.version(request, self.context.reader)
         if version is None:
             return

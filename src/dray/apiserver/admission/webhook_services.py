@@ -79,9 +79,9 @@ def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
 
 
 def _endpoints(reference: WebhookService, port: int, reader: Reader) -> Iterator[tuple[Endpoint, int]]:
-    """Yield the ready endpoints of a Service, each with its port number.
+    """Yield the endpoints of a Service that are not unready and have an address, each with its port number.
 
-    Raises Unreachable if Service or port do not exist.
+    Raises Unreachable if the Service or its port does not exist.
     """
     service = one(reader, Service, reference.namespace, reference.name)
     if service is None:
@@ -115,7 +115,7 @@ def _not_run(endpoint: Endpoint, service: WebhookService, reader: Reader) -> str
 
 
 def _listed(unrun: list[str]) -> str:
-    """Return the part of a message that lists endpoints without running pods."""
+    """Return the part of a message that lists endpoints without running pods; "" if `unrun` is empty."""
     if not unrun:
         return ""
     more = f", and {len(unrun) - _NAMED} more" if len(unrun) > _NAMED else ""

@@ -123,7 +123,10 @@ class Review:
         return ConversionFailed(f"{self._named} returned invalid converted object at index {index}: {why}")
 
     def _faults(self, original: Tree, tree: Tree) -> Iterator[str]:
-        """Yield the differences that make a converted object another object, or of the wrong version."""
+        """Yield messages about a converted object that became another object or has the wrong version or kind.
+
+        Also yields a message if a field name has quotes, backslashes or control characters.
+        """
         wanted, kind = self._resource.api_version(self._version), self._resource.kind
         if tree.get("apiVersion") != wanted:
             yield f"invalid groupVersion (expected {wanted}, received {tree.get('apiVersion')})"

@@ -70,7 +70,7 @@ class Conversions:
     async def changes(
         self, request: Request, batches: AsyncGenerator[list[WatchedChange], None]
     ) -> AsyncGenerator[list[WatchedChange], None]:
-        """Yield the batches of a watch in the requested version."""
+        """Yield the batches of a watch in the requested version. Changes without an object are kept as they are."""
         async with aclosing(batches):
             async for batch in batches:
                 told = [change.version for change in batch if change.version is not None]
@@ -185,7 +185,10 @@ def _as(state: KeyVersion, value: bytes) -> KeyVersion:
 
 
 def _portions(states: Sequence[KeyVersion]) -> Iterator[list[KeyVersion]]:
-    """Yield states in batches of at most 100 objects or about 256 KiB, for one webhook call each."""
+    """Yield states in batches of at most 100 objects, for one webhook call each.
+
+    A batch also ends with the object that brings it to about 256 KiB.
+    """
     portion: list[KeyVersion] = []
     size = 0
     for state in states:

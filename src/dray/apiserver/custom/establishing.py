@@ -42,7 +42,11 @@ Condition = CustomResourceDefinitionCondition
 def conflicts(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, Condition]:
-    """Return the names that a definition can have, and the condition NamesAccepted."""
+    """Return the names that a definition can have, and the condition NamesAccepted.
+
+    A name in use elsewhere keeps its earlier accepted value. The condition's status is "False" if there is a
+    conflict; its reason and message are about the last one found.
+    """
     wanted, accepted = definition.spec.names, definition.status.acceptedNames
     taken, kinds = _taken(definition, others)
     reason = message = ""
@@ -77,7 +81,7 @@ def _in_use(name: str) -> str:
 def _taken(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[set[str], set[str]]:
-    """Return the names used by other resources of the group: plural, singular and short names; and kinds."""
+    """Return two sets that other resources of the group use: plural, singular and short names; kinds and list kinds."""
     group = definition.spec.group
     names: set[str] = set()
     kinds: set[str] = set()
@@ -238,7 +242,11 @@ class Establishing:
             await self._write(definition, conditions)
 
     async def _delete_objects(self, resource: Resource) -> int:
-        """Delete all objects of a resource. Returns how many still exist because of finalizers."""
+        """Delete all objects of a resource that are not being deleted yet.
+
+        Returns how many still exist because of finalizers. Raises ApiError if a deletion fails, unless the object is
+        already gone.
+        """
         for obj in list(self._api.storage.list(resource)):
             await asyncio.sleep(0)
             metadata = obj.metadata  # type: ignore[attr-defined]  # every stored object has it

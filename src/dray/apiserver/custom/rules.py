@@ -101,7 +101,8 @@ def _compile(node: SchemaNode, rule: ValidationRule, root: bool) -> Compiled:
 def faults(root: SchemaNode, interrupt: Interrupt = bool) -> Iterator[FieldError]:
     """Yield the errors in the rules of a schema, and of its defaults by these rules.
 
-    Paths start at the schema's root. Raises any error of the interrupt.
+    Defaults are checked only if the rules have no error and their total cost is within the limit. Paths start at the
+    schema's root. Raises any error of the interrupt.
     """
     total, sound = 0, True
     costly: list[tuple[int, str]] = []
@@ -128,7 +129,7 @@ def faults(root: SchemaNode, interrupt: Interrupt = bool) -> Iterator[FieldError
 
 
 def _refused_defaults(root: SchemaNode, asking: _RuleEvaluation) -> Iterator[FieldError]:
-    """Yield the errors of default values by the rules."""
+    """Yield the errors of default values by the rules. Paths are those of the schema, ending in `.default`."""
     for node, path, _, _ in _places(root, "", 1, True):
         if node.default is UNSET:
             continue
@@ -158,7 +159,11 @@ def _places(node: SchemaNode, path: str, times: int, correlatable: bool) -> Iter
 def _faults(
     node: SchemaNode, rule: ValidationRule, path: str, times: int, correlatable: bool, root: bool
 ) -> Iterator[tuple[FieldError | None, int]]:
-    """Yield errors in one rule, each with the estimated cost of the part; the error is None if there is none."""
+    """Yield a pair for each checked part of one rule: its error or None, and its estimated cost.
+
+    The cost is 0 except for the rule itself. `times` is how often the place occurs at most, `correlatable` whether
+    oldSelf can be determined there, `root` whether the node is the whole object.
+    """
     environment = _environment(node, rule, root)
     if "oldSelf" in environment.variables and not correlatable:
         within = path.rpartition(".items")[0]
@@ -180,7 +185,11 @@ def _faults(
 def _judged(
     rule: ValidationRule, source: str, environment: Environment, returns: Any, sizes: SchemaSizes, times: int, path: str
 ) -> tuple[FieldError | None, int]:
-    """Return the error in an expression, or None, and its estimated cost."""
+    """Return the error in an expression, or None, and its estimated cost.
+
+    The cost is that of `times` evaluations; it is 0 if the expression is invalid. A cost above the limit of a rule is
+    an error.
+    """
     expression = Expression(source, environment, (returns,))
     if expression.error is not None:
         return invalid(path, rule.as_go(), expression.error.detail), 0
@@ -254,7 +263,10 @@ def _within_budget(asking: _RuleEvaluation, node: SchemaNode, value: Any, old: A
 def _ask(
     asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool = False
 ) -> Iterator[FieldError]:
-    """Yield the errors of a value and of all values below it."""
+    """Yield the errors of a value and of all values below it.
+
+    Yields nothing for None. `old` is the earlier value or None; `root` says whether the value is the whole object.
+    """
     if not node.has_rules or value is None:
         return
     if node.rules:
@@ -278,7 +290,11 @@ def _ask(
 def _ask_rules(
     asking: _RuleEvaluation, node: SchemaNode, value: Any, old: Any, path: str, root: bool
 ) -> Iterator[FieldError]:
-    """Yield the errors of a value by the rules of its own node."""
+    """Yield the errors of a value by the rules of its own node.
+
+    An unchanged value is checked by transition rules only. A transition rule without optionalOldSelf is skipped if
+    there is no old value. Raises RulesOutOfBudget.
+    """
     convert = Convert(root)
     variables: dict[str, Value] = {"self": convert.value(node, value)}
     before: Value = convert.value(node, old) if old is not None else None

@@ -38,7 +38,10 @@ def escaped(name: str) -> str:
 
 
 def declared(node: SchemaNode, root: bool) -> tuple[Type, FieldsByType]:
-    """Return the CEL type of a schema node, and the fields of all object types in it."""
+    """Return the CEL type of a schema node, and the fields of all object types in it.
+
+    `root` says whether the node is the whole object.
+    """
     fields: FieldsByType = {}
     return _typed(node, "self", fields, root), fields
 
@@ -135,7 +138,7 @@ def _formatted(format_: str, text: str) -> Value:
 
 
 def least_bytes(node: SchemaNode) -> int:
-    """Return the minimum number of bytes of a value in a request."""
+    """Return the minimum number of bytes of a value in a JSON request; 1 for numbers and values without a type."""
     if node.type == "object":
         members = (
             len(name) + 4 + least_bytes(node.properties[name]) for name in node.required if name in node.properties
@@ -145,7 +148,10 @@ def least_bytes(node: SchemaNode) -> int:
 
 
 def cardinality(node: SchemaNode) -> int:
-    """Return the maximum number of elements in a list or map; 1 for other values."""
+    """Return the maximum number of elements in a list or map; 1 for other values.
+
+    Without maxItems or maxProperties, it is the number that fits into the largest request.
+    """
     schema = node.schema
     if node.items is not None:
         most: int | None = schema.get("maxItems")

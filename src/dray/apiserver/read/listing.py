@@ -149,7 +149,10 @@ def parse_token(text: str, prefix: str) -> ContinueToken:
 
 
 def revision_of(text: str) -> int:
-    """Return a resourceVersion as a number. Raises BadRequest."""
+    """Return a resourceVersion as a number.
+
+    Raises BadRequest if the text is not a decimal number of at most 19 digits.
+    """
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise BadRequest(
             f'invalid resource version: resourceVersion: Invalid value: "{text}": '
@@ -180,9 +183,10 @@ async def list_objects(cache: Cache, request: Request) -> Answer:
 
 
 async def _where(cache: Cache, options: RequestOptions, prefix: str) -> tuple[int | None, str]:
-    """Return the revision to list at (None: the newest in the cache) and the key to start after.
+    """Return the revision to list at (None: the newest in the cache) and the key to start after ("": at the
+    beginning).
 
-    Waits for the revision if the cache has not reached it yet.
+    Waits for the revision if the cache has not reached it yet. Raises BadRequest if the options are invalid.
     """
     _check(options)
     if options.continue_token:
@@ -263,7 +267,10 @@ def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: in
 def _selected(
     cache: Cache, prefix: str, revision: int | None, after: str, chosen: ListSelection, limit: int
 ) -> Generator[None, None, Answer]:
-    """Return one page of a list with selectors, at one revision. A generator that yields between batches of objects."""
+    """Return one page of a list with selectors, at one revision. A generator that yields between batches of objects.
+
+    `revision` None is the newest one. A `limit` of 0 is no limit. The continue token is empty on the last page.
+    """
     key = chosen.key(prefix)
     if key is not None and revision is None:  # `kubectl get -w NAME` and kubelets list single objects this way
         one = cache.get(key)

@@ -85,13 +85,16 @@ class Measured:
         return [tree for tree in trees if tree["containers"]]
 
     async def _look_at(self, nodes: Iterable[str]) -> dict[str, tuple[Look, Look]]:
-        """Return two samples of each node that reports metrics, by name."""
+        """Return two samples (earlier, later) of each node, by name. Nodes that report no metrics are left out."""
         names = sorted(nodes)
         found = await asyncio.gather(*map(self._two_looks, names))
         return {name: looks for name, looks in zip(names, found, strict=True) if looks is not None}
 
     async def _two_looks(self, name: str) -> tuple[Look, Look] | None:
-        """Return two samples of a node, or None if it does not report metrics."""
+        """Return an earlier and a later sample of a node.
+
+        Returns None if the node does not exist, has no kubelet port, or cannot be asked.
+        """
         node = one(self._reader, Node, "", name)
         if node is None or not node.status.daemonEndpoints.kubeletEndpoint.Port:
             self._looks.pop(name, None)
@@ -104,7 +107,11 @@ class Measured:
                 return None
 
     async def _compared(self, name: str) -> tuple[Look, Look]:
-        """Return an earlier and a new sample of a node, or the cached pair if it is less than a second old."""
+        """Return an earlier and a new sample of a node, or the cached pair if it is less than a second old.
+
+        The first call takes the earlier sample, waits for a second and takes the new one. Raises ApiError if the node
+        cannot be asked.
+        """
         kept = self._looks.get(name)
         if kept is None:
             before = await self._look(name)

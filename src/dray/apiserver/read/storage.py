@@ -63,7 +63,7 @@ class Storage:
         return found
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
-        """Return the typed objects of one namespace, or all of them."""
+        """Return the typed objects of one namespace, or all of them if the namespace is empty."""
         prefix = f"{resource.prefix}{namespace}/" if namespace else resource.prefix
         return (version.object for version in self.cache.list(prefix).versions)
 

@@ -95,7 +95,11 @@ class Watching:
     async def _changes(
         self, prefix: str, chosen: ListSelection, start: Start, request: Request
     ) -> AsyncGenerator[list[WatchedChange], None]:
-        """Yield the initial state, then changes and bookmarks, until the timeout or the end of the watch."""
+        """Yield the initial state, then changes and bookmarks, until the timeout or the end of the watch.
+
+        Ends without an error if the watch lags too far behind or is closed. Raises Expired if changes since its start
+        are no longer available.
+        """
         options, user = request.options, request.user.name
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
         try:
@@ -141,7 +145,8 @@ class Watching:
     def _begin(self, prefix: str, chosen: ListSelection, start: Start) -> tuple[Watch, Sequence[KeyVersion], int]:
         """Return the watch, the initial objects and the revision after which the watch begins. Raises Expired.
 
-        There are initial objects only if `start` asks for them. Nothing is awaited in between, so there is no gap.
+        There are initial objects only if `start` asks for them; otherwise the revision is that of `start`. Nothing is
+        awaited in between, so there is no gap.
         """
         cache, after = self._cache, start.after
         present: Sequence[KeyVersion] = ()
@@ -182,7 +187,7 @@ async def _reach(cache: Cache, start: Start) -> None:
 
 
 def _present(versions: Sequence[KeyVersion], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
-    """Return ADDED events for matching objects. A generator that yields between batches."""
+    """Return ADDED events for the objects that the selection matches. A generator that yields between batches."""
     batch: list[WatchedChange] = []
     for some in batched(versions, _TURN):
         batch += [WatchedChange("ADDED", v, v.revision) for v in some if chosen.everything or chosen.matches(v.object)]
@@ -199,7 +204,11 @@ def _plain(event: StoreEvent) -> WatchedChange:
 
 
 def _selected(events: Sequence[StoreEvent], chosen: ListSelection) -> Generator[None, None, list[WatchedChange]]:
-    """Return the watcher's events for store events, with selectors. A generator that yields between batches."""
+    """Return the watcher's events for store events, with selectors. A generator that yields between batches.
+
+    An object that begins to match is ADDED; one that stops matching is DELETED. Events of objects that matched
+    neither before nor after are left out.
+    """
     batch = []
     for position, event in enumerate(events):
         if position % _TURN == _TURN - 1:

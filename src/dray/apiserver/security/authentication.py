@@ -63,7 +63,11 @@ class Authenticator:
         return self._impersonate(user, impersonation) if impersonation else user
 
     def token(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, tuple[str, ...]]:
-        """Return the user of a bearer token, and for which of the audiences the token is valid. Raises TokenInvalid."""
+        """Return the user of a bearer token, and for which of the audiences the token is valid.
+
+        Without audiences, those of the server are meant. Raises TokenInvalid if the token is unknown, expired or
+        valid for none of the audiences.
+        """
         if user := self._users.get(token):
             own = self._tokens.audiences if self._tokens else ()
             meant_for = tuple(audience for audience in audiences if audience in own) if audiences else own

@@ -99,7 +99,8 @@ class TokenAuthority:
     def verify(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, tuple[str, ...]]:
         """Return the user of a token, and for which of the audiences it is valid.
 
-        Without audiences, the server's own is checked. Raises TokenInvalid.
+        Without audiences, the server's own are checked. Raises TokenInvalid if the token is malformed or expired, is
+        valid for none of the audiences, or belongs to an object that no longer exists.
         """
         claims = self._verified.get(token) or self._remember(token)
         if claims.expires <= self._clock():
@@ -130,7 +131,11 @@ class TokenAuthority:
     def _bound(
         self, account: ServiceAccount, ref: BoundObjectReference | None
     ) -> tuple[BoundObject | None, BoundObject | None]:
-        """Return the pod and the node that a new token is bound to, each None if not bound."""
+        """Return the pod and the node that a new token is bound to, each None if not bound.
+
+        A token for a pod is also bound to the pod's node. Raises BadRequest if `ref` is neither a Pod nor a Node, or
+        if the pod runs with another service account.
+        """
         if ref is None:
             return None, None
         if (ref.apiVersion, ref.kind) not in (("v1", "Pod"), ("v1", "Node")):
@@ -239,7 +244,7 @@ def _claims(payload: dict[str, Any]) -> TokenClaims:
 
 
 def _bindings(claims: TokenClaims) -> tuple[BoundObject, BoundObject | None, BoundObject | None]:
-    """Return service account, pod and node of the claims."""
+    """Return service account, pod and node of the claims; pod and node are None if the token is not bound to them."""
     return claims.account, claims.pod, claims.node
 
 

@@ -72,7 +72,7 @@ def _flag(value: str | None) -> bool:
 
 
 def port_number(port: str) -> int:
-    """Return a port as a number. Raises BadRequest if it is invalid."""
+    """Return a port as a number. Raises BadRequest unless it is a number from 1 to 65535."""
     if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
         raise BadRequest(f"port {port[:16]!r}: expected a number from 1 to 65535")
     return int(port)

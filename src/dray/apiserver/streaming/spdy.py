@@ -180,7 +180,10 @@ class SpdyConnection:
             self._opened.put_nowait(None)
 
     def _next_frame(self) -> tuple[bytes, bytes] | None:
-        """Return head and body of the next complete frame in the buffer, or None. Raises SpdyError."""
+        """Remove the next complete frame from the buffer and return its head (8 bytes) and body.
+
+        Returns None if the buffer has no complete frame. Raises SpdyError if the frame is too long.
+        """
         if len(self._buffer) < 8:
             return None
         size = int.from_bytes(self._buffer[5:8], "big")

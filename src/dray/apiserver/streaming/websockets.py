@@ -65,7 +65,10 @@ class WebSocket:
         return self._messages.popleft() if self._messages else None
 
     async def _take(self, event: object) -> None:
-        """Process one event: collect a message, answer a ping, or close."""
+        """Process one event: collect a message, answer a ping, or close.
+
+        Raises ConnectionAbortedError, after closing the connection, if a message is too long.
+        """
         match event:
             case BytesMessage() | TextMessage():
                 self._begun += event.data.encode() if isinstance(event.data, str) else event.data

@@ -59,7 +59,7 @@ class ListAnswer(msgspec.Struct, frozen=True):
         return b"".join((self._head(), *(self.items(versions) if versions else ()), b"]}"))
 
     def size(self) -> int:
-        """Return the total size of the stored items, as an estimate of the encoded list."""
+        """Return the total size of the stored items in bytes, as an estimate of the encoded list."""
         return sum([len(version.value or b"") for version in self.versions])
 
     def _head(self) -> bytes:
@@ -237,7 +237,10 @@ def _event(media: str, type_: str, body: bytes) -> bytes:
 
 
 def written(body: bytes, media: str, pretty: bool) -> tuple[bytes, bytes]:
-    """Return a JSON body in its final form, and the content type."""
+    """Return a JSON body in its final form, and the content type.
+
+    `media` is the media type to answer with: JSON or protobuf; anything else means YAML. `pretty` indents JSON only.
+    """
     if media == JSON:
         return (msgspec.json.format(body, indent=2) + b"\n" if pretty else body), b"application/json"
     tree = msgspec.json.decode(body)

@@ -102,7 +102,8 @@ def read_body(
 ) -> tuple[Any, Repeated]:
     """Return the tree of an object, and messages about duplicate fields.
 
-    Raises an ApiError if the body cannot be decoded.
+    A missing content type means JSON. Raises an ApiError if the media type is not supported or the body cannot be
+    decoded.
     """
     media = content_type if content_type == JSON else media_type(content_type) or JSON
     values = reading.limits.values
@@ -133,7 +134,10 @@ def _repeated(data: bytes, tree: Any, values: int, prefix: str = "") -> Repeated
 
 
 def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> tuple[str, Any, Repeated]:
-    """Return media type and tree of a patch, and messages about duplicate fields. Raises an ApiError."""
+    """Return media type and tree of a patch, and messages about duplicate fields.
+
+    Raises an ApiError if the media type is none of a patch or the patch cannot be decoded.
+    """
     media = media_type(content_type)
     if media not in PATCH_TYPES:
         raise unsupported_media(media, PATCH_TYPES)
@@ -214,7 +218,7 @@ def _go_words(data: bytes, error: Exception) -> str:
 
 
 def _brackets(data: bytes) -> int:
-    """Return the number of opening brackets and braces."""
+    """Return the number of opening brackets and braces in a JSON text, including those in strings."""
     return data.count(b"{") + data.count(b"[")
 
 
@@ -224,7 +228,10 @@ def _read_json(reading: Reading, data: bytes, values: int) -> Any:
 
 
 def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeated]:
-    """Return the tree of a YAML document, and messages about duplicate keys. Raises ValueError."""
+    """Return the tree of a YAML document, and messages about duplicate keys.
+
+    Raises ValueError if the document is malformed.
+    """
     import yaml
 
     try:
@@ -259,7 +266,10 @@ def _check_yaml(deepest: int, data: bytes, values: int) -> None:
 
 @cache
 def _yaml_loader() -> Any:
-    """Return the YAML loader class, created on first use. It accepts only tags and values that JSON has."""
+    """Return the YAML loader class, created on first use. It accepts only tags and values that JSON has.
+
+    The loader raises ValueError for other tags and for keys that are not plain values.
+    """
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which one is known at run time

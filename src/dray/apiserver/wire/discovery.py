@@ -58,6 +58,8 @@ def subresource(resource: Resource, name: str) -> Subresource:
 def version_order(version: str) -> tuple[int, int, int]:
     """Return a sort key for versions by preference: stable before beta before alpha, newer before older.
 
+    Names of another form come last.
+
     >>> sorted(["v1alpha1", "v1", "v1beta1", "v2", "v1beta2"], key=version_order)
     ['v2', 'v1', 'v1beta2', 'v1beta1', 'v1alpha1']
     """

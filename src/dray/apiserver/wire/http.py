@@ -309,9 +309,10 @@ class HttpCall:
         return self._api._server.resolver.run(request.user.name, request.is_large, read, *arguments)
 
     def _complain(self, request: Request) -> None:
-        """Report duplicate fields of a body that is not a stored object.
+        """Report duplicate fields of a body that is not a stored object, then forget them.
 
-        For objects they are reported with unknown fields.
+        Raises an ApiError if field validation is Strict, adds warnings if it is Warn, otherwise ignores them. For
+        objects they are reported with unknown fields.
         """
         if request.repeated and request.options.field_validation == "Strict":
             raise strict_error(request.resource, request.version, request.repeated.errors)

@@ -56,7 +56,7 @@ class Listings:
         return Listing(self._yaml(user, answer), b"application/yaml")
 
     async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
-        """Yield a list as JSON in pieces. Short lists are indented if `pretty`."""
+        """Yield a list as JSON in pieces. Indented if `pretty`, but only if the list is shorter than one piece."""
         async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
             if pretty and answer.size() < self._piece:
                 yield msgspec.json.format(b"".join([piece async for piece in pieces]), indent=2) + b"\n"
@@ -83,7 +83,7 @@ class Listings:
             head = b""
 
     async def _protobuf(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
-        """Yield a list as protobuf. Raises TooManyRequests if too many are being encoded."""
+        """Yield a list as protobuf. Raises TooManyRequests if the lists being encoded are too large together."""
         from dray.api import protobuf  # late: large, and only Go clients need it
 
         with self.whole.taken(answer.size()):

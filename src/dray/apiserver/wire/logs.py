@@ -60,7 +60,11 @@ class NodeLogs:
         return len(self._answers)
 
     async def __call__(self, request: Request, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
-        """Yield the log of a container in pieces. Raises an ApiError."""
+        """Yield the log of a container in pieces; the first is empty and shows that the node answers.
+
+        Ends after a maximum size. Raises an ApiError if the node refuses, ServiceUnavailable if the node cannot be
+        reached or takes too long.
+        """
         import aiohttp
 
         url = self._url(request, query)
@@ -146,7 +150,10 @@ class NodeLogs:
         return socket
 
     def container(self, request: Request, name: str) -> str:
-        """Return the container for a name, or the default one. Raises an ApiError if the pod has no node."""
+        """Return the container for a name, or the default one; "" for port forwarding, which needs none.
+
+        Raises an ApiError if the pod has no node.
+        """
         pod = self._pod(request)
         self._node_of(pod)
         if request.subresource == "portforward":
@@ -210,9 +217,10 @@ class NodeLogs:
 
 
 async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request to a node and return its response. Fails if the node redirects a WebSocket request.
+    """Send a request to a node and return its response.
 
-    A redirect would let the node choose another target, and WebSocket requests have no option to disable redirects.
+    Raises aiohttp.ClientError if the node redirects a WebSocket request. A redirect would let the node choose another
+    target, and WebSocket requests have no option to disable redirects.
     """
     import aiohttp
 

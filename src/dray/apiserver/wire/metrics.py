@@ -80,7 +80,7 @@ class Metrics:
         yield from self._store()
 
     def _store(self) -> Iterator[Any]:
-        """Yield the metrics of the store: durations, failures, cache lag and outages."""
+        """Yield the metrics of the store: durations, failures, cache lag and, if its health is watched, outages."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         measures = self._cache.measures
@@ -116,7 +116,10 @@ class Metrics:
 
 
 def _buckets(row: list[float]) -> list[tuple[str, float]]:
-    """Return a histogram row as cumulative buckets."""
+    """Return a histogram row as cumulative buckets: (upper bound as text, number of values up to it).
+
+    The last bound is "+Inf".
+    """
     total, buckets = 0.0, []
     for bound, number in zip((*map(str, BOUNDS), "+Inf"), row, strict=False):
         total += number

@@ -63,7 +63,10 @@ _remembered = lru_cache(maxsize=256)(_accepted)
 
 
 def _by_quality(header: str) -> list[tuple[float, str, dict[str, str]]]:
-    """Return the clauses of an Accept header as (quality, media type, parameters), best first."""
+    """Return the clauses of an Accept header as (quality, media type, parameters), best first.
+
+    Clauses with quality 0 or an unreadable quality are left out. Equal ones keep their order.
+    """
     clauses = []
     for part in header.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))

@@ -117,7 +117,11 @@ class Routes:
 def _resolve(
     method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool
 ) -> RequestTarget:
-    """Return the target of the path's parts after the version."""
+    """Return the target of the path's parts after the version.
+
+    `watching` says whether a GET is a watch. Raises UnknownResource if nothing is served at the path, BadRequest if
+    its namespace is empty, WrongMethod for a POST of a namespaced object without a namespace.
+    """
     namespace = ""
     # /namespaces/NAME/finalize and /status are subresources of the namespace, not resources in it.
     if len(parts) > 2 and parts[0] == "namespaces" and not (parts[2] in ("finalize", "status") and len(parts) == 3):

@@ -51,7 +51,11 @@ class Whole:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Reserve bytes for a response within the context. Raises TooManyRequests unless it is the only one."""
+        """Reserve `size` bytes for a response within the context.
+
+        Raises TooManyRequests if others are reserved and the sum would exceed the limit. The only response may be
+        larger.
+        """
         if self._taken and self._taken + size > self._most:
             raise TooManyRequests("too many long answers are being sent, please try again later", retryAfterSeconds=1)
         self._taken += size

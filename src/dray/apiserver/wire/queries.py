@@ -45,7 +45,10 @@ def parse_query(text: bytes | str) -> Query:
 
 
 def integer(text: str) -> int:
-    """Return a parameter as an integer. Raises BadRequest in Go's wording."""
+    """Return a parameter as an integer.
+
+    Raises BadRequest in Go's wording if it is no decimal number or does not fit into 64 bits.
+    """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
@@ -103,7 +106,7 @@ def _force_forbidden() -> FieldError:
 
 
 def _count(text: str) -> int:
-    """Return a non-negative integer. Raises BadRequest."""
+    """Return a non-negative integer. Raises BadRequest if the text is no number or negative."""
     value = integer(text)
     if value < 0:
         raise BadRequest(f"limit: expected a number that is not negative, got {value}")

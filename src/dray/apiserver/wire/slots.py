@@ -80,7 +80,7 @@ class OneByOne:
         return len(self._locks)
 
     def turn(self, user: User) -> AbstractAsyncContextManager[None]:
-        """Return a context manager that waits for the user's turn."""
+        """Return an async context manager that waits for the user's turn. Members of system:masters never wait."""
         if MASTERS in user.groups:
             return nullcontext()
         lock = self._locks.get(user.name)

@@ -42,7 +42,10 @@ def _fitting(causes: Sequence[Any], most: int) -> list[Any]:
 
 
 def warning_headers(warnings: Sequence[str], most: int) -> list[tuple[bytes, bytes]]:
-    """Return Warning headers with at most `most` characters: all of them, or shortened ones, as many as fit."""
+    """Return Warning headers, as pairs of name and value.
+
+    If the warnings have more than `most` characters together, each is shortened and only as many as fit are returned.
+    """
     if sum(map(len, warnings)) > most:
         fitting = most // _ITEM
         warnings = [warning if len(warning) <= _ITEM else warning[: _ITEM - 1] + "…" for warning in warnings[:fitting]]

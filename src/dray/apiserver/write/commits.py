@@ -66,7 +66,8 @@ class Commits:
     async def _commit(self, admission: AdmissionRequest, op: Op, obj: Wire | None = None) -> int:
         """Commit a write together with all that belongs to it.
 
-        Returns the revision, and releases what admission holds.
+        Returns the new revision, and releases what admission holds. A dry run writes nothing and returns the object's
+        present revision, or 0 for a new object.
         """
         try:
             if admission.dry_run:
@@ -100,10 +101,11 @@ class Commits:
             raise conflict(admission.resource, admission.name, str(error)) from error
 
     async def _commit_together(self, admission: AdmissionRequest, op: Op, obj: Wire | None, holds: list[Op]) -> int:
-        """Commit a write with its additional writes. Returns the revision.
+        """Commit a write with its additional writes. Returns the new revision.
 
         If only an additional write conflicts, the holds or the admission decision are computed again and the commit
-        is retried.
+        is retried. Raises RevisionConflict if the object itself has changed, TakenMeanwhile if another Service took
+        an address or port, a Conflict error after too many attempts.
         """
         for _ in range(_ATTEMPTS):
             ops = [op, *holds, *map(_op, admission.writes)]

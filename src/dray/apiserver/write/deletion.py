@@ -243,7 +243,10 @@ def _held(old: Any) -> bool:
 
 
 def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
-    """Return the finalizers with those of the propagation policy: `orphan`, `foregroundDeletion` or neither."""
+    """Return the finalizers with those of the propagation policy: `orphan`, `foregroundDeletion` or neither.
+
+    An empty policy changes nothing.
+    """
     if not policy:
         return present
     wanted = _POLICIES[policy]
@@ -252,7 +255,11 @@ def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
 
 
 def _grace(old: Any, options: RequestOptions) -> int:
-    """Return the grace period in seconds: 0 except for a running pod that is assigned to a node."""
+    """Return the grace period in seconds: 0 except for a running pod that is assigned to a node.
+
+    The request's period takes precedence over the pod's; without either it is 30 seconds. A second deletion can only
+    shorten the period.
+    """
     if not isinstance(old, core.Pod) or not old.spec.nodeName or is_finished(old):
         return 0
     own = old.spec.terminationGracePeriodSeconds

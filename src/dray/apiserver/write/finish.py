@@ -59,8 +59,8 @@ class Finish:
     def read(self, request: Request, body: Any, current: KeyVersion | None = None) -> tuple[Tree, list[str]]:
         """Check a body, convert it to the stored version and apply defaults.
 
-        Returns the tree and the warnings about the body. Raises an ApiError for unknown or duplicate fields if field
-        validation is Strict.
+        Returns the tree and the warnings about the body; there are warnings only if field validation is Warn. Raises
+        an ApiError for unknown or duplicate fields if field validation is Strict.
         """
         resource = request.resource
         version = request.version or resource.stored

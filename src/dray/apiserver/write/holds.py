@@ -76,7 +76,7 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """UIDs of the claims that have the whole device."""
+        """UIDs of the claims that have the whole device; empty if none has."""
         return (self.claim, *self.others) if self.claim else ()
 
     def of_claims(self, claims: tuple[str, ...]) -> Hold:
@@ -262,7 +262,8 @@ class _Tally:
     # Counters.
 
     def _draw(self, device: DeviceId) -> tuple[str, ...]:
-        """Record that a device consumes its counters. Returns the names of the counter sets.
+        """Record that a device consumes its counters. Returns the names of the counter sets; empty if it consumes
+        none.
 
         Raises Overcommitted if a counter does not suffice or the device is incompatible with others of a counter set.
         """

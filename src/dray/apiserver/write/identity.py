@@ -25,7 +25,7 @@ def now(offset: float = 0) -> str:
 
 
 def _random_digits() -> Iterator[str]:
-    """Yield 16 random bytes at a time in hexadecimal.
+    """Yield 32 hexadecimal digits (16 random bytes) at a time, without end.
 
     The bytes are read in blocks, because each system call is expensive.
     """
@@ -46,7 +46,7 @@ def new_uid() -> str:
 
 
 def generated(base: str) -> str:
-    """Return a name of `base` and five random characters."""
+    """Return a name of `base`, shortened if it is too long, and five random characters."""
     return base[:_LONGEST_BASE] + "".join(_random.choices(GENERATED_ALPHABET, k=_SUFFIX))
 
 

@@ -60,7 +60,11 @@ class _PublishedPool:
         return self._current()[2]
 
     def _current(self) -> tuple[_Devices, _Counters, _Drawing]:
-        """Return devices, counters and consumers of counters in the newest generation of the pool."""
+        """Return devices, counters and consumers of counters in the newest generation of the pool.
+
+        They are, by name: devices; counters with their amounts of each counter set; names of the devices that consume
+        from each counter set.
+        """
         if self._found is None:
             current = newest(self.slices.values())
             devices = {device.name: device for one in current for device in one.spec.devices}

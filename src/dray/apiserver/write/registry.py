@@ -136,7 +136,8 @@ class Registry:
     async def _create_tree(self, request: Request) -> Answer:
         """Create an object from a tree. Returns its stored state.
 
-        If a generated name already exists, another name is generated.
+        If a generated name already exists, another name is generated. Raises AlreadyExists if a given name exists, or
+        after too many attempts.
         """
         request.is_large = _is_large(request)
         tree, warnings, generates = await self._run(request, self._begun, request)
@@ -154,7 +155,10 @@ class Registry:
         raise already_exists(request.resource, metadata["name"])
 
     def _begun(self, request: Request) -> tuple[Tree, list[str], bool]:
-        """Return a new tree before admission, the warnings about its body, and whether its name is generated."""
+        """Return a new tree before admission, the warnings about its body, and whether its name is generated.
+
+        Raises BadRequest if the body has a resourceVersion.
+        """
         tree, warnings = self._finish.read(request, request.body)
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)
@@ -201,7 +205,8 @@ class Registry:
     async def update(self, request: Request) -> Answer:
         """Replace an object. Returns its stored state.
 
-        Without a resourceVersion in the body, the update is retried on conflicts.
+        Without a resourceVersion in the body, the update is retried on conflicts. With one, raises a Conflict error
+        if the object has changed.
         """
         body, resource = request.body, request.resource
         if isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion")):
@@ -248,7 +253,10 @@ class Registry:
             return await self._insist_in_turn(request, attempt)
 
     async def _insist_in_turn(self, request: Request, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Repeat a change that another writer has prevented, one writer at a time. Returns its Answer."""
+        """Repeat a change that another writer has prevented, one writer at a time. Returns its Answer.
+
+        Raises a Conflict error after too many attempts.
+        """
         key = f"{request.resource.plural}/{request.namespace}/{request.name}"
         lock = self._contended.get(key)
         if lock is None:
@@ -312,12 +320,15 @@ class Registry:
         return await self._replace(request, current, tree, warnings)
 
     def _with_status(self, request: Request, current: KeyVersion) -> tuple[Tree, list[str]]:
-        """Return the tree of the current object with the new status, and warnings."""
+        """Return the tree of the current object with the new status, and the warnings about it."""
         stored = managers.stored(current) | {"status": msgspec.json.decode(encode(request.body.status))}
         return self._finish.read(request, stored, current)
 
     async def _apply(self, request: Request) -> Answer:
-        """Apply an object with server-side apply; creates it if it does not exist. Returns its stored state."""
+        """Apply an object with server-side apply; creates it if it does not exist. Returns its stored state.
+
+        Raises NotFound if a subresource is applied to an object that does not exist.
+        """
         original = encode(request.body)
 
         async def attempt() -> Answer:
@@ -454,7 +465,8 @@ class Registry:
     def _patched(self, request: Request, current: KeyVersion, original: bytes) -> tuple[Tree, list[str]]:
         """Apply a patch to the current object in the patch's version.
 
-        Returns the tree in the stored version, and warnings. Raises TakesLong if a patch that seemed small is not.
+        `original` is the patch as JSON. Returns the tree in the stored version, and warnings. Raises TakesLong if a
+        patch that seemed small is not.
         """
         resource, patch = request.resource, msgspec.json.decode(original)
         form = self._storage.form(resource, request.version or resource.stored)

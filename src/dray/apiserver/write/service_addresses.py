@@ -146,7 +146,11 @@ class ServiceAddresses:
         return replace(service, spec=replace(spec, healthCheckNodePort=self._health_check_port(service, taken)))
 
     def _health_check_port(self, service: Service, taken: set[int]) -> int:
-        """Return the health check node port, chosen if needed, or the present value."""
+        """Return the health check node port: the present one, or a free one if the Service needs one and has none.
+
+        `taken` are ports that are neither chosen nor checked. Raises InternalError if no port is free or the present
+        one cannot be used.
+        """
         spec = service.spec
         number = spec.healthCheckNodePort
         if not takes_health_check_port(spec) or number in taken:

@@ -116,7 +116,10 @@ def _unavailable(spec: ServiceSpec, configured: tuple[str, ...]) -> Iterable[Fie
 
 
 def _all(families: tuple[str, ...], spec: ServiceSpec, configured: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the families, completed with the configured ones unless the policy is SingleStack."""
+    """Return the families, completed with the configured ones unless the policy is SingleStack.
+
+    The given ones come first.
+    """
     if spec.ipFamilyPolicy == SINGLE_STACK:
         return families
     return (*families, *(family for family in configured if family not in families))

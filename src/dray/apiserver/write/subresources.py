@@ -177,7 +177,8 @@ class Subresources:
     async def _scale(self, request: Request) -> Answer:
         """Read, update or patch the Scale of an object.
 
-        Returns the Scale. A write patches the replicas of the object.
+        Returns the Scale. A write patches the replicas of the object. Raises a Conflict error if the body has another
+        UID or resourceVersion than the object.
         """
         state = self._found(request)
         if request.resource.converts:

@@ -118,7 +118,10 @@ class _ValidationChecks:
         return self.derived(expression, False)[0]
 
     def derived(self, expression: str, is_derived: bool = True) -> tuple[validation.Complaint | None, int]:
-        """Return the error in a derived attribute, or None, and its maximum cost."""
+        """Return the error in a derived attribute, or None, and its maximum cost.
+
+        An expression too long to check now is recorded in `lacking`, and (None, 0) returned.
+        """
         key, validators = (expression, is_derived), self._validators
         checked: Checked | None = validators.known(key) or self._known.get(key)
         if checked is None and len(expression) > self._room:
@@ -134,7 +137,10 @@ class _ValidationChecks:
         return validation.Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost
 
     def rule_faults(self, node: SchemaNode) -> Iterable[FieldError]:
-        """Return the errors in the CEL rules of a schema."""
+        """Return the errors in the CEL rules of a schema.
+
+        If checking them takes long, records the computation and returns no errors yet.
+        """
         if not node.has_rules:
             return ()
         from dray.apiserver.custom import rule_checking  # late: most servers have no custom resources
@@ -148,7 +154,10 @@ class _ValidationChecks:
         return self._answer(schema, partial(rule_checking.faults_of, schema))
 
     def object_errors(self, node: SchemaNode, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
-        """Return the errors of an object by its schema and CEL rules."""
+        """Return the errors of an object by its schema and CEL rules. `old` is the object before an update, or None.
+
+        If checking takes long, records the computation and returns no errors yet.
+        """
         if not self._known:
             try:
                 return judged(node, tree, old, _rules, quickly())

@@ -113,7 +113,10 @@ def namespace(name: str) -> Tree:
 
 
 def namespace_defaults(name: str, root_ca: str = "") -> Iterator[Wanted]:
-    """Yield the objects that every namespace has: the default service account and the CA ConfigMap."""
+    """Yield the objects that every namespace has: the default ServiceAccount and the CA ConfigMap.
+
+    `root_ca` is the CA certificate; if empty, there is no ConfigMap.
+    """
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata("default", name)}
     yield BY_TYPE[ServiceAccount], account
     if root_ca:

@@ -192,7 +192,11 @@ class NodeAuthorizer:
         return name in self._used(pod, resource)
 
     def _used(self, pod: Pod, resource: str) -> Iterable[str]:
-        """Return the names of objects of a resource that a pod uses."""
+        """Return the names of objects that a pod uses.
+
+        `resource` is "secrets", "configmaps", "serviceaccounts", "persistentvolumeclaims", "podgroups"; anything else
+        stands for ResourceClaims, including those of the pod's group.
+        """
         if resource == "secrets":
             return references.secrets(pod)
         if resource == "configmaps":

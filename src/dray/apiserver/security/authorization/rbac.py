@@ -147,7 +147,9 @@ class Rbac:
         return [rule for table in self.tables(user, namespace) for rule in table.rules]
 
     def tables(self, user: User, namespace: str) -> tuple[GrantTable, ...]:
-        """Return the rights of a user: cluster-wide, and also those in the namespace if one is given."""
+        """Return the rights of a user: the cluster-wide table, then that of the namespace unless `namespace` is
+        empty.
+        """
         seen = self._last_change.revision
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
@@ -165,7 +167,10 @@ class Rbac:
         return table
 
     def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """Return the rules of a role, with aggregation, or None if the role does not exist."""
+        """Return the rules of a role, with aggregation, or None if the role does not exist.
+
+        `namespace` is that of a Role; it is not used for a ClusterRole.
+        """
         if ref.kind == "Role":
             role = one(self._reader, Role, namespace, ref.name)
             return None if role is None else role.rules or ()
@@ -193,7 +198,10 @@ class Rbac:
         return set(found)
 
     def _aggregated(self, role: ClusterRole, seen: frozenset[str] = frozenset()) -> Iterator[PolicyRule]:
-        """Yield the rules of the roles that this role selects, recursively."""
+        """Yield the rules of the roles that this role selects, recursively. Yields nothing if the role selects none.
+
+        `seen` has the names of the roles on the way here, which are left out.
+        """
         if role.aggregationRule is None:
             return
         seen |= {role.metadata.name}
@@ -243,7 +251,10 @@ def _gathers(role: ClusterRole, labels: Mapping[str, str]) -> bool:
 
 
 def _resources(attributes: Attributes) -> tuple[str, ...]:
-    """Return all forms in which a rule can name the resource of an action."""
+    """Return all forms in which a rule can name the resource of an action: `pods` or `*`.
+
+    For a subresource: `pods/log`, `*` or `*/log`.
+    """
     if attributes.subresource:
         return (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
     return (attributes.resource, "*")
@@ -264,7 +275,10 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 def _subject_keys(user: User) -> Iterator[SubjectKey]:
-    """Yield the keys of all subjects that a user matches."""
+    """Yield the keys of all subjects that a user matches, as (kind, namespace, name).
+
+    The namespace is empty except for a ServiceAccount.
+    """
     yield ("User", "", user.name)
     if account := user.service_account:
         yield ("ServiceAccount", *account)

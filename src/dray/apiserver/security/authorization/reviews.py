@@ -77,7 +77,10 @@ class Reviews:
         return {"userInfo": user.info()}
 
     def _token(self, user: User, namespace: str, review: TokenReview) -> Tree:
-        """Return the status of a TokenReview: the token's user and audiences, or an error."""
+        """Return the status of a TokenReview: the token's user and audiences, or an error if the token is invalid.
+
+        Raises BadRequest if the review has no token.
+        """
         if not review.spec.token:
             raise BadRequest("token is required for TokenReview in authentication")
         try:
@@ -93,7 +96,11 @@ class Reviews:
         return self._decide(user, review.spec)
 
     def _subject_access(self, user: User, namespace: str, review: SubjectAccessReview) -> Tree:
-        """Return the status of a SubjectAccessReview: whether the user in its spec may perform the action."""
+        """Return the status of a SubjectAccessReview: whether the user in its spec may perform the action.
+
+        Raises Invalid if the review names neither user nor groups, or does not have exactly one of resource and
+        non-resource attributes.
+        """
         self._check_attributes(review, review.spec)
         if not review.spec.user and not review.spec.groups:
             text = "at least one of user or group must be specified"
@@ -116,7 +123,10 @@ class Reviews:
         return self._subject_access(user, namespace, review)  # type: ignore[arg-type]  # the specs are the same type
 
     def _self_rules(self, user: User, namespace: str, review: SelfSubjectRulesReview) -> Tree:
-        """Return the status of a SelfSubjectRulesReview: the requesting user's rules in a namespace."""
+        """Return the status of a SelfSubjectRulesReview: the requesting user's rules in a namespace.
+
+        The rules of a node are marked as incomplete. Raises BadRequest if the review has no namespace.
+        """
         if not review.spec.namespace:
             raise BadRequest("no namespace on request")
         rules = self._rbac.rules(user, review.spec.namespace)

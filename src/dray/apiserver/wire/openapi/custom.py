@@ -20,7 +20,7 @@ _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 
 
 def custom_definitions(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[str, Json]]:
-    """Yield name and schema of a kind and of its list."""
+    """Yield two pairs of name and schema: for a kind and for its list."""
     assert resource.custom is not None
     name = document_name(resource, version)
     tree = schema_of(resource.custom.versions[version].spec)

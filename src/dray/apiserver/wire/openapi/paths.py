@@ -125,7 +125,7 @@ def document_name(resource: Resource, version: str) -> str:
 
 
 def paths(resource: Resource, version: str, dialect: Dialect) -> Iterator[tuple[str, Json]]:
-    """Yield the paths of a resource in one version, with their operations."""
+    """Yield the paths of a resource in one version, each with its operations by HTTP method and its parameters."""
     root = f"/apis/{resource.group}/{version}" if resource.group else f"/api/{version}"
     scope = f"{root}/namespaces/{{namespace}}" if resource.namespaced else root
     target = _target(resource, version)
@@ -162,7 +162,7 @@ def _subresource(target: DocumentedPath, name: str) -> tuple[DocumentedPath, lis
 def _path(
     path: str, target: DocumentedPath, verbs: list[str], parameters: tuple[str, ...], dialect: Dialect
 ) -> Iterator[tuple[str, Json]]:
-    """Yield one path with its operations, unless there are none."""
+    """Yield one path with its operations, or nothing if there are no verbs."""
     if not verbs:
         return
     item: Json = {ACTIONS[verb].method: _operation(ACTIONS[verb], target, dialect) for verb in verbs}

@@ -95,7 +95,11 @@ class _Document:
             self._test(path, operation["value"])
 
     def _taken(self, name: str, text: str, path: Pointer) -> JsonValue:
-        """Return the value that a move or copy inserts. A move removes the value from its source."""
+        """Return the value that a move or copy inserts. A move removes the value from its source.
+
+        `name` is the operation, `text` the source and `path` the target. Raises PatchRejected if a value is moved
+        into itself or the copied values are too large.
+        """
         source = _pointer(text)
         value = _get(self.root, source)
         if name == "move":
@@ -117,7 +121,8 @@ class _Document:
     def _measured(self, value: JsonValue, level: int = 0) -> _Size:
         """Return the size of a value that does not change any more.
 
-        Each container is visited once, however often it occurs.
+        Each container is visited once, however often it occurs. Raises PatchRejected if the value is nested too
+        deeply.
         """
         if not isinstance(value, (dict, *LISTS)):
             return _Size(value, 1, len(value) + 2 if isinstance(value, str) else _PLAIN_BYTES, 0)
@@ -189,7 +194,10 @@ class _Document:
         self.root = value
 
     def _edit(self, pointer: Pointer, edit: PathEdit) -> None:
-        """Apply `edit` to the container of the pointer's last token, after copying all shared containers on the path."""
+        """Apply `edit` to the container of the pointer's last token, after copying all shared containers on the path.
+
+        Raises PatchRejected if the pointer is empty or there is no container on its path.
+        """
         if not pointer:
             raise PatchRejected("the whole document cannot be removed")
         self.root = container = self._owned(self.root)

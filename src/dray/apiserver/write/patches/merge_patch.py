@@ -13,6 +13,8 @@ from dray.apiserver.write.patches.tree import JsonValue, kind, without_nulls
 def merge_patch(tree: Tree, patch: JsonValue) -> Tree:
     """Return the tree with a merge patch applied. Inputs are not changed; unchanged parts are shared.
 
+    Raises BadPatch if the patch is not an object.
+
     >>> merge_patch({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "e": 4})
     {'a': {'c': 2}, 'd': 3, 'e': 4}
     """

@@ -46,7 +46,10 @@ def _field(type_: str, key: str) -> schema.Field | None:
 
 
 def _object(type_: str, tree: Tree, patch: Tree, effort: Effort) -> Tree:
-    """Return an object with a patch and its directives applied."""
+    """Return an object with a patch and its directives applied; empty if the directive is `delete`.
+
+    `type_` is the name of the object's type. Raises PatchRejected for an unknown directive.
+    """
     effort.merge_object(len(tree), len(patch))
     directive = patch.get(DIRECTIVE, "merge")
     if directive == "delete":
@@ -91,7 +94,10 @@ def _list(what: str, value: JsonValue) -> Sequence[Any]:
 
 
 def _retained(tree: Tree, patch: Tree) -> Tree:
-    """Return a copy of the object, with only the keys in `$retainKeys` if the patch has that directive."""
+    """Return a copy of the object, with only the keys in `$retainKeys` if the patch has that directive.
+
+    Raises PatchRejected if the patch sets a key that the directive does not list.
+    """
     if RETAIN not in patch:
         return dict(tree)
     keys = {_identity(name, "") for name in _list(RETAIN, patch[RETAIN])}
@@ -120,7 +126,10 @@ def _value(field: schema.Field | None, old: JsonValue, patch: JsonValue, effort:
 
 
 def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any], effort: Effort) -> list[Any]:
-    """Return a list with a patch merged by merge key, or by value for a list of primitives."""
+    """Return a list with a patch merged by merge key, or by value for a list of primitives.
+
+    Raises PatchRejected if an element of the patch lacks the merge key.
+    """
     effort.merge_list(len(old), len(patch))
     key = field.patch_key
     if not field.reference:
@@ -162,7 +171,10 @@ def _directive(item: JsonValue, key: str) -> str:
 
 
 def _identity(item: JsonValue, key: str) -> ElementIdentity:
-    """Return the merge key of an element, or the element itself if it is a primitive value."""
+    """Return the merge key of an element, or the element itself if it is a primitive value.
+
+    Returns None if the element lacks the key. Raises PatchRejected if the key is a list or an object.
+    """
     value = item.get(key) if isinstance(item, dict) else item
     if value is not None and not isinstance(value, (str, int, float)):
         raise PatchRejected(f"a merge key is a plain value, not a {kind(value)}")

@@ -67,7 +67,7 @@ def _shape(field: schema.Field) -> FieldShape:
 
 
 def _keys(field: schema.Field) -> tuple[tuple[str, Any], ...]:
-    """Return the keys of a list of type `map` with their defaults."""
+    """Return the keys of a list of type `map` with their defaults, as pairs sorted by name."""
     known = schema.message(field.reference).fields
     return tuple((name, known[name].default) for name in sorted(field.keys))
 
@@ -314,7 +314,10 @@ def merged(shape: FieldShape, live: JsonValue, applied: JsonValue) -> JsonValue:
 
 
 def _merged_list(shape: FieldShape, live: Keyed, applied: Keyed) -> Iterator[JsonValue]:
-    """Yield the applied elements in order, each merged with its live one; other live elements stay in between."""
+    """Yield the applied elements in order, each merged with its live one; other live elements stay in between.
+
+    `live` and `applied` are pairs of element key and value.
+    """
     old, new = dict(live), dict(applied)
     shared = iter([element for element in new if element in old])
     wanted = next(shared, None)
