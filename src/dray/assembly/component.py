@@ -226,7 +226,8 @@ def _bracketed(address: str) -> str:
 async def serve_metrics(port: int, address: str, readiness: Readiness) -> int:
     """Serve /metrics, /metrics/resources, /healthz, /livez and /readyz. Returns the port, or 0 if disabled.
 
-    A component that cannot work is alive but not ready, because a restart would not help.
+    A component that cannot work is alive but not ready, because a restart would not help. A negative port disables
+    the server, port 0 lets the system choose a port.
     """
     if port < 0:
         return 0

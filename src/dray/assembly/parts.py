@@ -142,7 +142,10 @@ def _profiled(options: ClusterOptions) -> list[Tree]:
 
 
 def _groups(options: ClusterOptions) -> NodeGroups | None:
-    """Return the node groups in the autoscaling file, or None without a file."""
+    """Return the node groups in the autoscaling file, or None without a file.
+
+    Raises GroupError, which names the file, if its content is invalid.
+    """
     if not options.autoscale:
         return None
     from dray.api.gates import FeatureGates

@@ -55,7 +55,10 @@ class StartedServer:
         return (self.options.dir / "kubeconfig").resolve()
 
     def merge(self, name: str) -> Path:
-        """Add a context of this name to the user's own kubeconfig and select it. Returns the file."""
+        """Add a context of this name to the user's own kubeconfig and select it. Returns the file.
+
+        Raises ServerStartError if the existing file cannot be completed.
+        """
         own = kubeconfig.of_user()
         try:
             kubeconfig.write(own, self._entries(name, name), select=True)
@@ -80,7 +83,8 @@ OnStarted = Callable[[StartedServer], None]
 def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
     """Run until a signal. Returns the exit status. Raises ServerStartError and StoreError.
 
-    A StoreError at the end describes writes that were lost.
+    A StoreError at the end describes writes that were lost. The status is 0 after a signal, 1 if a component ended by
+    itself.
     """
     import uvloop
 
@@ -91,7 +95,10 @@ def serve(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) ->
 
 
 async def _serve_until_signal(options: ServerOptions, plan: ClusterPlan | None, ready: OnStarted) -> int:
-    """Run a server, with the components of a plan, until SIGINT or SIGTERM. Returns the exit status."""
+    """Run a server, with the components of a plan, until SIGINT or SIGTERM. Returns the exit status.
+
+    The status is 0 after a signal, 1 if a component ended by itself.
+    """
     stopping, started = on_signals(), asyncio.Event()
 
     def answers(server: StartedServer) -> None:
@@ -121,7 +128,7 @@ async def serve_until(
 ) -> int:
     """Run a server, with the components of a plan, until `stopping` is set. Returns the exit status.
 
-    `ready` is called once the server accepts requests.
+    `ready` is called once the server accepts requests. The status is 1 if a component ended by itself, else 0.
     """
     _check_idle(options.dir)
     with _listen(options) as sock:
@@ -185,7 +192,10 @@ async def _announced(stopping: asyncio.Event, running: Running, delay: float) ->
 
 
 async def _until_stopped(stopped: Coroutine[Any, Any, None], tasks: list[asyncio.Task[None]]) -> int:
-    """Wait until told to stop or a component ends, then stop all components. Returns the exit status."""
+    """Wait until told to stop or a component ends, then stop all components. Returns the exit status.
+
+    The status is 1 if a component ended by itself, else 0.
+    """
     signalled = asyncio.create_task(stopped)
     done, _ = await asyncio.wait([signalled, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in (signalled, *tasks):

@@ -31,7 +31,10 @@ def servable(kinds: Sequence[PodKind], packings: Sequence[Packings], base: Clust
 
 
 def _served(cluster: Cluster, kind: PodKind, able: Sequence[Packings]) -> int:
-    """Return how many units can be placed if each may have a new node of any group."""
+    """Return how many units can be placed if each may have a new node of any group.
+
+    Units are tried in order until one cannot be placed. The placed units and nodes stay in the cluster.
+    """
     for count, unit in enumerate(kind.units):
         if not any(_is_served(cluster, unit, own) for own in able):
             return count

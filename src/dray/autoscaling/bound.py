@@ -70,7 +70,10 @@ def _simple(
 def _valid(
     model: CostModel, wanted: Sequence[int], units: Sequence[float], rooms: Sequence[float]
 ) -> tuple[Values, list[tuple[int, tuple[tuple[int, int], ...]]]]:
-    """Return values scaled so that no packing exceeds its node's cost, and the packings that exceeded it."""
+    """Return values scaled so that no packing exceeds its node's cost, and the packings that exceeded it.
+
+    A packing is returned as (group, packing), where group is an index.
+    """
     scale, found = 1.0, []
     for group, (cost, room) in enumerate(zip(model.costs.nodes, rooms, strict=True)):
         offer = model.offer(group, units, wanted)

@@ -72,7 +72,10 @@ class CostModel:
         return self.costs.nodes[group] + self.costs.step * self.steps(group, packing)
 
     def steps(self, group: int, packing: NodePacking) -> int:
-        """Return the number of fallback steps to lower-ranked alternatives in a packing."""
+        """Return the number of fallback steps to lower-ranked alternatives in a packing.
+
+        0 if the packing cannot be filled.
+        """
         filled = self.packings[group].filled(packing)
         return filled.steps if filled is not None else 0
 

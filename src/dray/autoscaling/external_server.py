@@ -129,7 +129,10 @@ class ExternalService:
         return wire.CleanupResponse()
 
     async def _status(self, name: str, context: GrpcContext) -> GroupStatus:
-        """Return the status of a group. Aborts with NOT_FOUND if the provider has no such group."""
+        """Return the status of a group. Aborts with NOT_FOUND if the provider has no such group.
+
+        `name` is the name of a group. Aborts with FAILED_PRECONDITION if the provider fails.
+        """
         for status in await _done(self._provider.groups(), context):
             if status.name == name:
                 return status

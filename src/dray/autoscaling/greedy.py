@@ -67,7 +67,10 @@ def share_values(model: CostModel, left: Sequence[int]) -> list[float]:
 
 
 def _scarcest(own: Packings, left: Sequence[int]) -> int:
-    """Return the row of needs in which the units that fit the node need most in total."""
+    """Return the row of needs in which the units that fit the node need most in total.
+
+    Rows are indexes; 0 if there are none.
+    """
     rows = range(len(own.needs[0]) if own.needs else 0)
     able = [kind for kind, most in enumerate(own.most) if most]
     return max(rows, key=lambda row: sum(own.needs[kind][row] * left[kind] for kind in able), default=0)

@@ -106,7 +106,10 @@ class NodeGroup(msgspec.Struct, frozen=True):
         return all(labels.get(key) == value for key, value in _membership(self).items())
 
     def room(self, now: int) -> int:
-        """Return how many nodes may be added if the group has `now` nodes."""
+        """Return how many nodes may be added if the group has `now` nodes.
+
+        Neither the maximum nor the available number of nodes is exceeded. Never negative.
+        """
         most = self.max if self.available is None else min(self.max, self.available)
         return max(0, most - now)
 

@@ -77,7 +77,8 @@ def carry_out(
 ) -> tuple[tuple[PlannedNode, ...], frozenset[str]]:
     """Place the units of planned nodes in the whole cluster.
 
-    Returns the nodes with actual devices, and the refused pods.
+    Returns the nodes with actual devices, and the refused pods. Refused pods are returned by name. The cluster is
+    unchanged afterwards.
     """
     units = {name_of(unit.pods[0]): unit for kind in demand.kinds for unit in kind.units}
     with cluster.fork() as trial:

@@ -148,7 +148,10 @@ def _is_shared(layout: Layout, item: Item) -> bool:
 
 
 def _least(item: Item, drawn: dict[int, int] | None = None) -> int:
-    """Return the least that a request takes over its alternatives: devices, or amounts drawn from `drawn` if given."""
+    """Return the least that a request takes over its alternatives: devices, or amounts drawn from `drawn` if given.
+
+    `drawn` maps the bit of a device to the amount drawn from it.
+    """
     if drawn is None:
         return min(choice.wanted for choice in item.choices)
     return min(_of_choice(choice, drawn) for choice in item.choices)

@@ -163,7 +163,10 @@ def _merit(demand: Demand, found: ScaleUpPlan) -> tuple[float, ...]:
 def _attempted(
     trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
 ) -> tuple[ScaleUpPlan, frozenset[str]]:
-    """Return a plan with nodes for linked kinds first, and the pods of other kinds that turned out to be linked."""
+    """Return a plan with nodes for linked kinds first, and the pods of other kinds that turned out to be linked.
+
+    The pods are returned by name. `linked` are indexes of the demand's kinds.
+    """
     together = ScaleUpPlan()
     if linked:
         together = _planned_together(trial, question, demand, linked, deadline)

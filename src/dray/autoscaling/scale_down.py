@@ -128,7 +128,10 @@ def _judged(trial: Cluster, node: Node, group: NodeGroup, size: int) -> Removal 
 
 
 def _obstacle(trial: Cluster, pod: Pod, budgets: dict[str, PodDisruptionBudget]) -> tuple[Stays, str] | None:
-    """Return why a pod may not be moved, or None. `budgets` collects the budgets changed by earlier moves."""
+    """Return why a pod may not be moved, with the name of the pod or budget, or None if it may be moved.
+
+    `budgets` collects the budgets changed by earlier moves and by this one.
+    """
     if pod.metadata.annotations.get(SAFE_TO_EVICT) == "false":
         return Stays.NOT_TO_BE_EVICTED, name_of(pod)
     if not any(owner.controller for owner in pod.metadata.ownerReferences):

@@ -67,7 +67,10 @@ class Master:
         return self._costs[column] - sum(prices[row] * much for row, much in self._columns[column].items())
 
     def _pivot(self, entering: int) -> bool:
-        """Enter a column into the basis. Returns False if unbounded, which is impossible with positive costs."""
+        """Enter a column into the basis. Returns False if unbounded, which is impossible with positive costs.
+
+        `entering` is the index of the column.
+        """
         column = self._columns[entering].items()
         change = [sum(row[at] * much for at, much in column) for row in self._inverse]
         ratios = [(self._amounts[at] / much, at) for at, much in enumerate(change) if much > _ZERO]

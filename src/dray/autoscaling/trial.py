@@ -180,7 +180,10 @@ def steps_taken(trial: Cluster, unit: Unit) -> int:
 
 
 def steps_of(claim: ResourceClaim) -> int:
-    """Return the number of fallback steps to lower-ranked alternatives in a claim's allocation."""
+    """Return the number of fallback steps to lower-ranked alternatives in a claim's allocation.
+
+    0 for an unallocated claim.
+    """
     allocation = claim.status.allocation
     served = {one.request for one in allocation.devices.results} if allocation is not None else set()
     return sum(

@@ -48,7 +48,10 @@ def add_ordered(
 
 
 def _is_young(node: Node, groups: NodeGroups, now: float) -> bool:
-    """Whether a node was created less than `provisionSeconds` ago."""
+    """Whether a node was created less than `provisionSeconds` ago.
+
+    `now` is Unix time in seconds. False without a creation time.
+    """
     created = node.metadata.creationTimestamp
     return created is not None and now - parse_timestamp(created) < groups.settings.provisionSeconds
 

@@ -154,7 +154,10 @@ class Function:
 
 
 def admits(declared: Type, value: Value) -> bool:
-    """Return whether a value has a declared type. Only the first element of a list or map is checked."""
+    """Return whether a value has a declared type. Only the first element of a list or map is checked.
+
+    Every value has the types dyn and any, and that of a type parameter.
+    """
     if declared.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
         return True
     if type_of(value).name != declared.name:
@@ -189,7 +192,10 @@ class Environment:
     dynamic: str = ""
 
     def is_dynamic(self, name: str) -> bool:
-        """Return whether the struct with this name can have any fields."""
+        """Return whether the struct with this name can have any fields.
+
+        True for the struct `dynamic` and for structs inside it, which are named with dots.
+        """
         return bool(self.dynamic) and (name == self.dynamic or name.startswith(f"{self.dynamic}."))
 
 

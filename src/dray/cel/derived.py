@@ -85,11 +85,10 @@ class DerivedAttribute:
     def judge(
         self, device: DeviceView, *, interrupt: Interrupt | None = None
     ) -> tuple[DerivedValue | EvaluationError, int]:
-        """Return the value of the attribute for a device, or the evaluation error, and the number of steps that
-        the evaluation took.
+        """Return the value of the attribute for a device, or the evaluation error, and the number of steps.
 
-        The number of steps depends only on the expression and the device. Raises Interrupted, and CompileError if
-        the expression did not compile.
+        The number of steps depends only on the expression and the device. `interrupt` is called regularly. Raises
+        Interrupted if it returns True, and CompileError if the expression did not compile.
         """
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")

@@ -16,7 +16,10 @@ class LiteralError(ValueError):
 
 
 def integer(text: str) -> int:
-    """Parse an int literal, which may be negative. Raises LiteralError if it is out of range."""
+    """Parse an int literal, which may be negative. Raises LiteralError if it is out of range.
+
+    Text with `0x` is hexadecimal. Text of 80 or more characters is out of range.
+    """
     value = int(text, 16 if "0x" in text else 10) if len(text) < 80 else INT_MAX + 1
     if not INT_MIN <= value <= INT_MAX:
         raise LiteralError("invalid int literal")

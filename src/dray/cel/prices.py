@@ -333,7 +333,10 @@ def _leaves(overload: str, args: Sequence[Value], result: Value) -> int:
 
 
 def _traversal(value: Value) -> int:
-    """Return the cost of visiting every leaf of a value."""
+    """Return the cost of visiting every leaf of a value.
+
+    A text costs its number of bytes times TEXT_COST_FACTOR, any other leaf 1.
+    """
     match value:
         case str():
             return int(len(value.encode()) * TEXT_COST_FACTOR)

@@ -52,7 +52,10 @@ def probe(value: Value, key: Value) -> Value:
 
 
 def has(value: Value, key: str) -> bool:
-    """Return whether a value has a field."""
+    """Return whether a value has a field.
+
+    An optional has the fields of its value, and none if it is empty.
+    """
     if isinstance(value, Optional):
         return value.present and has(value.value, key)
     return qualify(value, key, presence=True)[0]
@@ -73,7 +76,10 @@ def or_optional(value: Value, otherwise: Value) -> Value:
 
 
 def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
-    """Return the values of a loop with one variable: list elements or map keys. Raises Irregular for other types."""
+    """Return the values of a loop with one variable: list elements or map keys. Raises Irregular for other types.
+
+    `interrupt` is called every 100 values; Interrupted is raised if it returns True. None is never called.
+    """
     if isinstance(value, list):
         return value if interrupt is None else paced(value, interrupt)
     if value.__class__ in MAPS:
@@ -83,12 +89,18 @@ def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
 
 
 def each_name(value: Mapping[str, Value], interrupt: Interrupt | None) -> Iterable[Value]:
-    """Return the keys of a map with string keys, for a loop with one variable."""
+    """Return the keys of a map with string keys, for a loop with one variable.
+
+    `interrupt` is called every 100 keys; Interrupted is raised if it returns True. None is never called.
+    """
     return value if interrupt is None else paced(value, interrupt)
 
 
 def each_pair(value: Value, interrupt: Interrupt | None) -> Iterable[tuple[Value, Value]]:
-    """Return index and element, or key and value, of each round of a loop. Raises Irregular for other types."""
+    """Return index and element, or key and value, of each round of a loop. Raises Irregular for other types.
+
+    `interrupt` is called every 100 pairs; Interrupted is raised if it returns True. None is never called.
+    """
     pairs: Iterable[tuple[Value, Value]]
     if isinstance(value, list):
         pairs = enumerate(value)

@@ -89,11 +89,10 @@ class Selector:
         return answer
 
     def judge(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> tuple[bool | EvaluationError, int]:
-        """Return whether the device matches, or the evaluation error, and the number of steps that the evaluation
-        took.
+        """Return whether the device matches, or the evaluation error, and the number of steps.
 
-        The number of steps depends only on the expression and the device. Raises Interrupted, and CompileError if
-        the selector did not compile.
+        The number of steps depends only on the expression and the device. `interrupt` is called regularly. Raises
+        Interrupted if it returns True, and CompileError if the selector did not compile.
         """
         fast = self._fast
         if fast is not None and device.error is None:

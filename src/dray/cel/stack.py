@@ -15,7 +15,10 @@ _FRAMES = 20_000  # nesting is limited to 250, and no level takes more than a do
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """Raise the recursion limit for the duration of the context."""
+    """Raise the recursion limit for the duration of the context.
+
+    Changes nothing if the limit is already as high. At the end, restores the limit unless someone else changed it.
+    """
     before = sys.getrecursionlimit()
     if before >= _FRAMES:
         yield

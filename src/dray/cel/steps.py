@@ -164,7 +164,8 @@ class Qualifier:
 def qualify(value: Value, key: Value, presence: bool) -> tuple[bool, Value]:
     """Look up a key or index. Returns whether it was found, and the value found.
 
-    With `presence`, returns (False, None) if the key is missing. Raises EvaluationError otherwise.
+    With `presence`, returns (False, None) if the key is missing. Without `presence`, raises NoSuchKey if the key is
+    missing or the value has no keys, and EvaluationError if an index is out of bounds.
     """
     if value.__class__ in MAPS:
         mapping: Mapping[Value, Value] = value

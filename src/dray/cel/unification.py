@@ -107,7 +107,10 @@ class Bindings:
         self._bound[parameter.name] = to
 
     def _bind(self, given: Type, parameter: Type) -> tuple[bool, bool]:
-        """Bind a parameter to a type. Returns whether this is possible, and whether the parameter was bound before."""
+        """Bind a parameter to a type. Returns whether this is possible, and whether the parameter was bound before.
+
+        The second value is also True if both types are equal; it is False if a new binding was made.
+        """
         if given == parameter:
             return True, True
         known = self._bound.get(parameter.name)

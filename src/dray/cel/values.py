@@ -274,7 +274,10 @@ def type_name(value: Value) -> str:
 
 
 def equal(account: EffortAccount, left: Value, right: Value) -> bool:
-    """Return whether two values are equal in CEL. Raises NoSuchOverload if `left` allows only its own type."""
+    """Return whether two values are equal in CEL. Raises NoSuchOverload if `left` allows only its own type.
+
+    These are the types in RIGID; comparing them with null gives False. Two numbers are equal if their values are.
+    """
     kind, other = left.__class__, right.__class__
     if kind is other:
         if kind in _PLAIN:
@@ -323,7 +326,10 @@ def _equal_lists(account: EffortAccount, left: list[Value], right: list[Value]) 
 
 
 def _equal_merged(account: EffortAccount, left: MergedList, right: list[Value]) -> bool:
-    """Return whether both lists have the same elements by identity, with equal contents."""
+    """Return whether both lists have the same elements by identity, with equal contents.
+
+    Contents that cannot be compared count as equal.
+    """
     account.spend_elements(len(left))
     if len(left) != len(right):
         return False
@@ -366,7 +372,10 @@ def ordered(left: Value, right: Value) -> bool:
 
 
 def size_for_cost(value: Value) -> int:
-    """Return the size that costs are computed from; one for values without a size."""
+    """Return the size that costs are computed from; one for values without a size.
+
+    The size of an IP address is its number of bytes, that of a CIDR its prefix length in bytes, rounded up.
+    """
     kind = value.__class__
     if kind in SIZED:
         return len(value)  # type: ignore[arg-type]  # the class was just checked
@@ -388,7 +397,10 @@ def map_key(value: Value) -> Value:
 
 
 def keys(mapping: Mapping[Value, Value]) -> Iterator[Value]:
-    """Return an iterator over the keys of a map as CEL values."""
+    """Return an iterator over the keys of a map as CEL values.
+
+    Wrapped bool keys are unwrapped.
+    """
     return (key.value if isinstance(key, BoolKey) else key for key in mapping)
 
 
@@ -432,7 +444,10 @@ def format_double(value: float) -> str:
 
 
 def _shortest(value: float) -> tuple[str, int]:
-    """Return the significant digits of a number, and the power of ten of the first digit."""
+    """Return the significant digits of a number, and the power of ten of the first digit.
+
+    The sign is ignored. Zero gives ("0", 0).
+    """
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")

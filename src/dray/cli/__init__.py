@@ -34,7 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
-    """Run one of the known commands, or print help if none is given. Returns the exit status."""
+    """Run one of the known commands, or print help if none is given. Returns the exit status.
+
+    This is the command's own status, 2 for an unknown command or argument, 1 if the reader of the output has gone,
+    130 after Ctrl-C.
+    """
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and first not in known:
         print(f"{prog}: there is no command {first}{suggestion(first, known)}", file=sys.stderr)

@@ -104,7 +104,10 @@ def run_part(
     lease: LeaseSettings | None = None,
     read_only: bool = False,
 ) -> int:
-    """Run one component with the API server until a signal. Returns the exit status."""
+    """Run one component with the API server until a signal. Returns the exit status.
+
+    This is 0 after a signal, else 1, or 2 for unusable input. `probe` tests whether the server answers.
+    """
     from dray.api.gates import GateError
     from dray.assembly.component import ComponentError, ComponentOptions, lists_pods, run_component
     from dray.client.config import ConfigError

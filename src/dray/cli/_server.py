@@ -94,7 +94,10 @@ def add_options(parser: argparse.ArgumentParser, *, gates_enable_apis: bool) -> 
 def run_server(
     command: str, args: argparse.Namespace, kind: type[ServerOptions], planned: Callable[..., ClusterPlan] | None = None
 ) -> int:
-    """Run a server until a signal. Returns the exit status."""
+    """Run a server until a signal. Returns the exit status.
+
+    This is 0 after a signal, 1 if the server cannot run or a component ended, 2 for unusable input.
+    """
     from dray.assembly.clusters import ClusterError
     from dray.assembly.containers import left
     from dray.assembly.options import ServerStartError

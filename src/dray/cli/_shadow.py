@@ -64,7 +64,10 @@ def misused(args: argparse.Namespace) -> str:
 
 
 def run_shadow(args: argparse.Namespace, configuration: Configuration) -> int:
-    """Compare until a signal or for a given time, then print the report. Returns the exit status."""
+    """Compare until a signal or for a given time, then print the report. Returns the exit status.
+
+    A failure to write the report is also a failure of the command.
+    """
     reports: list[ShadowReport] = []
 
     async def work(client: Http, gates: FeatureGates, readiness: Readiness) -> None:

@@ -104,7 +104,10 @@ def _print(line: dict[str, Any]) -> None:
 
 
 def _scenarios(args: argparse.Namespace) -> int:
-    """Allocate for each scenario in a file, and print one JSON line each. Returns the exit status."""
+    """Allocate for each scenario in a file, and print one JSON line each. Returns the exit status.
+
+    The status is 0, whether or not the devices can be allocated.
+    """
     from dray.allocator import steps_in
     from dray.allocator.scenarios import read_scenario
 
@@ -125,7 +128,10 @@ def _scenarios(args: argparse.Namespace) -> int:
 
 
 def _manifests(args: argparse.Namespace) -> int:
-    """Allocate for manifests and print the results. Returns the exit status."""
+    """Allocate for manifests and print the results. Returns the exit status.
+
+    The status is 1 if any claims cannot be allocated, else 0.
+    """
     from dray.allocator import Allocated, Unallocatable, steps_in
     from dray.api.gates import FeatureGates
     from dray.api.reasons.wording import tree

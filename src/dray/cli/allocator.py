@@ -43,7 +43,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_test(args: argparse.Namespace) -> int:
-    """Compare an allocator's answers with those of Kubernetes and print the report. Returns the exit status."""
+    """Compare an allocator's answers with those of Kubernetes and print the report. Returns the exit status.
+
+    The status is 0 if the test is passed, 1 if not, 2 if it cannot run.
+    """
     from dray.allocatorkit import ProgramError, ask_program, cases, read_answers
     from dray.allocatorkit.cases import FEATURES
 
@@ -64,7 +67,10 @@ def run_test(args: argparse.Namespace) -> int:
 
 
 def run_cases(args: argparse.Namespace) -> int:
-    """Write the test cases into a directory. Returns the exit status."""
+    """Write the test cases into a directory. Returns the exit status.
+
+    The status is 0, or 2 if the files cannot be written.
+    """
     from dray.allocatorkit.cases import ALLOCATIONS, SELECTORS, lines
 
     try:

@@ -124,7 +124,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
-    """Return the recorded cluster with the demand of manifests, the node groups, and the DaemonSets."""
+    """Return the recorded cluster with the demand of manifests, the node groups, and the DaemonSets.
+
+    The DaemonSets are not part of the cluster.
+    """
     from dray.api.types.apps import DaemonSet
     from dray.recordings.manifests import read_manifests, read_recordings
     from dray.sim.cluster import Cluster
@@ -145,7 +148,10 @@ def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster,
 
 
 def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
-    """Return the running cluster, the node groups, and the DaemonSets."""
+    """Return the running cluster, the node groups, and the DaemonSets.
+
+    The DaemonSets are not part of the cluster.
+    """
     from dray.api.types.apps import DaemonSet
     from dray.autoscaling.upcoming import complete_nodes
     from dray.sim.cluster import Cluster
@@ -192,7 +198,10 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
 
 
 def run_loop(args: argparse.Namespace) -> int:
-    """Add and remove nodes until a signal. Returns the exit status."""
+    """Add and remove nodes until a signal. Returns the exit status.
+
+    The status is 2 if the groups, feature gates or credentials cannot be used.
+    """
     from dray.api.gates import FeatureGates, GateError
     from dray.autoscaling.groups import GroupError, read
     from dray.cli._component import lease_of, run_part

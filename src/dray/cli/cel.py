@@ -50,7 +50,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cases(path: str) -> int:
-    """Print the result of each case in a file. Returns the exit status."""
+    """Print the result of each case in a file. Returns the exit status.
+
+    The status is 0, whatever the results are.
+    """
     from dray.cel.cases import answer_case
 
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
@@ -60,7 +63,11 @@ def _cases(path: str) -> int:
 
 
 def _expression(expression: str, device: DeviceView | None) -> int:
-    """Evaluate or check one expression and print the result. Returns the exit status."""
+    """Evaluate or check one expression and print the result. Returns the exit status.
+
+    The status is 0 for a match or without a device, 1 for no match or an evaluation error. Raises InputError if the
+    expression is invalid.
+    """
     from dray.cel import check_selector, compile_selector
 
     refusal = check_selector(expression)
@@ -79,7 +86,11 @@ def _expression(expression: str, device: DeviceView | None) -> int:
 
 
 def _device(path: str | None, driver: str) -> DeviceView | None:
-    """Return the device in a file, or a device with only a driver; None without either."""
+    """Return the device in a file, or a device with only a driver; None without either.
+
+    `path` is a file, or "-" for standard input. Raises InputError for invalid YAML, CaseError for an invalid device,
+    OSError if the file cannot be read.
+    """
     from dray.cel.cases import read_device
 
     if path is None:

@@ -123,7 +123,10 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_example(args: argparse.Namespace) -> int:
-    """Run an example driver, or print its manifests. Returns the exit status."""
+    """Run an example driver, or print its manifests. Returns the exit status.
+
+    The status is 0, 1 if the driver cannot run, or 2 for unusable input.
+    """
     if args.manifests:
         print((files("dray.driver.example") / "manifests" / f"{args.kind}.yaml").read_text(), end="")
         return 0
@@ -265,7 +268,10 @@ def _add_test(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def run_test(args: argparse.Namespace) -> int:
-    """Run the conformance tests for a driver and print the report. Returns the exit status."""
+    """Run the conformance tests for a driver and print the report. Returns the exit status.
+
+    The status is 0 if the tests are passed, 1 if not, 2 if they cannot run.
+    """
     from dray.client.config import ConfigError
 
     set_up_logging(0)
@@ -291,7 +297,10 @@ async def _test(args: argparse.Namespace) -> DriverReport:
 
 
 async def _test_running(args: argparse.Namespace, socket: Path) -> DriverReport:
-    """Test a driver that is already running. Returns the report."""
+    """Test a driver that is already running. Returns the report.
+
+    `socket` is the driver's registration socket. Raises ConfigError without --node.
+    """
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
     from dray.driverkit import DriverTestCluster, Places, RegisteredDriver, run

@@ -151,7 +151,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_simulated(args: argparse.Namespace) -> int:
-    """Run simulated nodes until a signal. Returns the exit status."""
+    """Run simulated nodes until a signal. Returns the exit status.
+
+    The status is 2 if options of an agent are given.
+    """
     from dray.assembly.simulated_nodes import SimulationOptions, StandaloneSimulation
 
     if args.name or args.root is not None:

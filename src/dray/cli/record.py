@@ -139,7 +139,10 @@ def _summary(made: Recording) -> str:
 
 
 def _followed(args: argparse.Namespace) -> int:
-    """Record changes until Ctrl-C or for a given time. Returns the exit status."""
+    """Record changes until Ctrl-C or for a given time. Returns the exit status.
+
+    Raises the error that ended the recording, if any.
+    """
     following = _Following(args)
     with suppress(KeyboardInterrupt):  # ends --follow
         asyncio.run(following.run())
@@ -169,7 +172,10 @@ class _Following:
         return time.monotonic() - self._begun
 
     async def run(self) -> None:
-        """Record until Ctrl-C, the time limit, or a write error."""
+        """Record until Ctrl-C, the time limit, or a write error.
+
+        Raises Forbidden if the user may read nothing.
+        """
         from dray.api.errors import Forbidden
         from dray.api.times import timestamp
         from dray.recordings.following import Follower

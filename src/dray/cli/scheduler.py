@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def _take_over(configuration: Configuration, args: argparse.Namespace) -> LeaseSettings | None:
     """Complete the options with the connection and leader election in the configuration file.
 
-    Returns the lease settings. Options take precedence over the file.
+    Returns the lease settings. Options take precedence over the file. Returns None if leader election is disabled.
     """
     from dray.core.configuration import LEASE_DURATIONS
 

@@ -56,7 +56,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run_save(args: argparse.Namespace) -> int:
-    """Copy the state of a cluster into a file. Returns the exit status."""
+    """Copy the state of a cluster into a file. Returns the exit status.
+
+    The status is 0, or 1 or 2 if the state cannot be read or written.
+    """
     from dray.store import StoreError, snapshot
 
     try:
@@ -69,7 +72,10 @@ def run_save(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check the checksums of a database. Returns the exit status."""
+    """Check the checksums of a database. Returns the exit status.
+
+    The status is 1 if objects are lost, else 0; 1 or 2 if the database cannot be read.
+    """
     from dray.store import StoreError, snapshot
 
     path = _database(args.source)
@@ -82,7 +88,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_restore(args: argparse.Namespace) -> int:
-    """Create a cluster directory or fill an etcd from a copy or damaged database. Returns the exit status."""
+    """Create a cluster directory or fill an etcd from a copy or damaged database. Returns the exit status.
+
+    The status is 0, or 1 or 2 if the source cannot be read or the target cannot be written.
+    """
     from dray.store import StoreError, snapshot
 
     source, target = _database(args.source), args.dir / _DATABASE

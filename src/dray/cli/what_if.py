@@ -139,7 +139,10 @@ def _defragmented(args: argparse.Namespace, gates: FeatureGates) -> list[Defragm
 
 
 def _question(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, PodBatch | None, list[SupposedChange]]:
-    """Return the cluster, the demand of the manifest, and the assumed changes."""
+    """Return the cluster, the demand of the manifest, and the assumed changes.
+
+    The demand is None without a manifest. Warns on stderr about objects that may not be listed.
+    """
     from dray.questions.supposing import DrainNode, cluster_of
     from dray.recordings.manifests import read_manifests
     from dray.sim.demands import demand_of
@@ -180,7 +183,10 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
 
 
 def _count(text: str) -> int:
-    """Return a positive integer. Raises argparse.ArgumentTypeError."""
+    """Parse a positive integer.
+
+    Raises argparse.ArgumentTypeError for numbers below 1, ValueError for text that is not a number.
+    """
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("expected a number from 1")

@@ -72,7 +72,10 @@ def asks_of(claim: ResourceClaim, snapshot: Snapshot) -> dict[str, Ask]:
 
 
 def expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
-    """Return the CEL expressions of device selectors."""
+    """Return the CEL expressions of device selectors.
+
+    Selectors without CEL are left out.
+    """
     return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
 
 

@@ -198,7 +198,10 @@ def _crowded(place: str, field: str, attribute: str, needed: int, hardware: Hard
 
 
 def _least(claim: ResourceClaim, constraint: DeviceConstraint) -> int:
-    """Return the minimum number of devices that a constraint covers."""
+    """Return the minimum number of devices that a constraint covers.
+
+    A request with alternatives counts with its smallest count. Each request counts at least 1.
+    """
     total = 0
     for request in claim.spec.devices.requests or ():
         if constraint.requests and request.name not in {name.partition("/")[0] for name in constraint.requests}:

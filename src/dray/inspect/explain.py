@@ -149,7 +149,11 @@ def _preemption(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Pre
 
 
 def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[AllocatedTwice, ...]:
-    """Return the devices of a claim, or of a pod's claims, that are also allocated to other claims."""
+    """Return the devices of a claim, or of a pod's claims, that are also allocated to other claims.
+
+    `kind` is "claim" or "pod"; for other kinds and missing objects, the result is empty. Claims are named
+    namespace/name.
+    """
     names = {name} if kind == "claim" else set()
     pod = snapshot.get(Pod, name, namespace) if kind == "pod" else None
     if pod is not None:
@@ -169,7 +173,10 @@ def _twice(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[Al
 
 
 def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
-    """Return whether a pool status request waits, and the cause."""
+    """Return whether a pool status request waits, and the cause.
+
+    A request waits as long as its status has no observation time.
+    """
     status, driver = request.status, request.spec.driver
     if status is None or status.observationTime is None:
         return True, NoController()

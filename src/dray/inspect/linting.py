@@ -55,7 +55,10 @@ def lint(
 
 
 def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[Finding], Wire | None]:
-    """Decode and validate a document. Returns the findings, and the object if it is of a known kind and decodable."""
+    """Decode and validate a document. Returns the findings, and the object if it is of a known kind and decodable.
+
+    A kind of another API gives no findings and None.
+    """
     api_version, kind = str(tree.get("apiVersion", "")), str(tree.get("kind", ""))
     name = str((tree.get("metadata") or {}).get("name", "")) if isinstance(tree.get("metadata"), dict) else ""
     group, _, version = api_version.rpartition("/")
@@ -76,7 +79,10 @@ def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[F
 def _checked(
     place: str, subject: str, resource: Resource, version: str, tree: dict[str, Any], gates: FeatureGates
 ) -> tuple[list[Finding], Wire | None]:
-    """Decode, default and validate a document in a served version. Returns the findings and the object, or None."""
+    """Decode, default and validate a document in a served version. Returns the findings and the object, or None.
+
+    The object is None if the document cannot be decoded. An object with other errors is returned.
+    """
     try:
         complaints = decode.check(resource, version, tree)
         stored = conversion.to_stored(resource, version, copy.deepcopy(tree))
@@ -102,7 +108,10 @@ def _checked(
 
 
 def _checked_expression(expression: str, is_derived: bool, gates: FeatureGates) -> tuple[Complaint | None, int]:
-    """Check a CEL expression. Returns the complaint, or None if valid, and the estimated cost."""
+    """Check a CEL expression. Returns the complaint, or None if valid, and the estimated cost.
+
+    `is_derived` is whether the expression computes a derived attribute instead of selecting devices.
+    """
     features = CelFeatures(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
     refusal, cost = check(expression, is_derived, features)
     return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost

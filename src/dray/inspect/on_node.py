@@ -102,7 +102,10 @@ class PodOnNode:
         return FinalizersLeft(tuple(finalizers)) if finalizers else IsDeleting()
 
     def _unhealthy(self) -> tuple[str, ...]:
-        """Return the pod's devices that drivers report as unhealthy, with the driver's message."""
+        """Return the pod's devices that drivers report as unhealthy, with the driver's message.
+
+        Each is a text like `DEVICE (MESSAGE)`, without the message if it is empty. Sorted by device.
+        """
         results = [
             one
             for claim in self._own()

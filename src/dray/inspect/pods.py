@@ -284,7 +284,10 @@ class PodCase:
         return ClaimElsewhere(claim, tuple(v.node for v in reachable), refused, users)
 
     def _other_consumers(self, name: str) -> tuple[str, ...]:
-        """Return the names of a claim's other consumers."""
+        """Return the names of a claim's other consumers.
+
+        Empty if the claim does not exist.
+        """
         claim = self.snapshot.get(ResourceClaim, name, self.namespace)
         reserved = claim.status.reservedFor if claim is not None else ()
         return tuple(one.name for one in reserved if one.uid != self.pod.metadata.uid)

@@ -437,7 +437,10 @@ def _no_combination(closest: Reasons) -> Cause:
 
 
 def _together(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], str]:
-    """Return the names of requests, and a claim that could be moved to another pod (empty for a single claim)."""
+    """Return the names of requests, and a claim that could be moved to another pod (empty for a single claim).
+
+    `requests` are pairs of claim and request. The claim is that of the last pair.
+    """
     several = len({claim for claim, _ in requests}) > 1
     names = tuple(request_of(_name(claim), request) for claim, request in requests)
     return names, _name(requests[-1][0]) if several else ""

@@ -46,7 +46,10 @@ class WorkloadCase:
         self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
     def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
-        """Return the first cause for which the workload does not run, or that it does. Also returns suggestions."""
+        """Return the first cause for which the workload does not run, or that its pods run, and suggestions.
+
+        The suggestions are empty if nothing is known to help.
+        """
         settled = self._settled()
         if settled is not None:
             return settled, ()
@@ -117,7 +120,10 @@ class WorkloadCase:
         return last if last is not None and (last.lastTimestamp or "") >= newest and self._lacks(maker) != 0 else None
 
     def _missing(self) -> int:
-        """Return how many pods are still to be created, as far as the workload states a number."""
+        """Return how many pods are still to be created, as far as the workload states a number.
+
+        0 if nothing states a number.
+        """
         if not self._makers:
             return self._lacks(self._workload) or 0
         return sum(self._lacks(maker) or 0 for maker in self._makers)

@@ -65,7 +65,11 @@ def node_of(manifests: Snapshot, name: str | None) -> Node:
 
 
 def _asked(manifests: Snapshot) -> Iterator[tuple[str, list[ResourceClaim]]]:
-    """Yield the unallocated claims of each pod; without pods, all unallocated claims together."""
+    """Yield the unallocated claims of each pod; without pods, all unallocated claims together.
+
+    The text is namespace/name of the pod, or "claims". A claim is yielded only with the first pod that uses it.
+    Raises UnclearManifests if there are neither pods nor unallocated claims.
+    """
     pods = manifests.all(Pod)
     allocated = {_key(claim) for claim in manifests.all(ResourceClaim) if claim.status.allocation is not None}
     if not pods:

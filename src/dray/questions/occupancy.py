@@ -116,7 +116,10 @@ class DeviceRow(msgspec.Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """All problems of the device as text: taints and health."""
+        """All problems of the device as text: taints and health.
+
+        Empty if there are none.
+        """
         why = f": {self.unhealthy}" if self.unhealthy else ""
         health = (say(CausePhrase.UNHEALTHY, why=why),) if self.unhealthy is not None else ()
         return "; ".join((*self.taints, *health))
@@ -190,7 +193,10 @@ def _by_pool(rows: Iterable[DeviceRow]) -> dict[PoolName, list[DeviceRow]]:
 
 
 def _why(devices: Sequence[DeviceRow]) -> tuple[str, ...]:
-    """Return texts about why devices are unavailable: tainted, unhealthy or blocked."""
+    """Return texts about why devices are unavailable: tainted, unhealthy or blocked.
+
+    One text per reason, with the count of devices.
+    """
     found = (
         (CausePhrase.COUNT_TAINTED, ["; ".join(row.taints) for row in devices if row.taints]),
         (CausePhrase.COUNT_UNHEALTHY, [row.unhealthy for row in devices if row.unhealthy is not None]),

@@ -95,8 +95,9 @@ class _Judge:
         self.max_cost = self._whole.max_cost if self._whole is not None else 0
 
     def failed(self, view: DeviceView, meter: StepMeter) -> tuple[ExpressionPart, str] | None:
-        """Return the part that excludes a device and its error (empty if the part is false); None if the device
-        matches.
+        """Return the part that excludes a device and its error (empty if the part is false), or None for a match.
+
+        The selectors of the class come first.
         """
         for selector in self._class:
             said = _said(selector, view, meter)
@@ -108,8 +109,10 @@ class _Judge:
         return None if said is True else self._blame(view, said, meter)
 
     def _blame(self, view: DeviceView, said: bool | str, meter: StepMeter) -> tuple[ExpressionPart, str]:
-        """Return the first part with the same result as the whole expression, since a false part hides others'
-        errors.
+        """Return the first part with the same result as the whole expression, and its error (empty if it is false).
+
+        A false part hides the errors of others, so the results are compared. Returns the first part if none has the
+        same result.
         """
         for part, selector in self._parts:
             if selector.error is None and _said(selector, view, meter) == said:

@@ -50,7 +50,8 @@ def read_recordings(paths: Iterable[str], gates: FeatureGates) -> list[Wire]:
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
     """Yield the typed objects of a file.
 
-    Objects of a recording are not checked or defaulted, because its digest was verified.
+    Objects of a recording are not checked or defaulted, because its digest was verified. Raises ManifestError, which
+    names the file and document, if an object is invalid.
     """
     if content.startswith(_RECORDING):
         yield from _recorded(source, content)
@@ -100,7 +101,11 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]]:
-    """Yield the objects of a file with document number and, in a List, item number."""
+    """Yield the objects of a file with document number and, in a List, item number.
+
+    Numbers count from 1; the item number is None outside a List. Empty documents are left out. Raises ManifestError
+    for a document or item that is not an object.
+    """
     for number, tree in enumerate(_loaded(source, content), 1):
         if tree is None:
             continue
@@ -119,7 +124,11 @@ def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]
 
 
 def _loaded(source: str, content: bytes) -> Iterator[Any]:
-    """Yield the documents of a file. JSON is parsed as JSON, because YAML parsing is slow for large files."""
+    """Yield the documents of a file. JSON is parsed as JSON, because YAML parsing is slow for large files.
+
+    Raises ManifestError if the file is neither a recording nor JSON nor YAML. A recording gives one tree with only
+    its kind.
+    """
     if content.startswith(_RECORDING):
         yield {"kind": "Recording"}  # read by `_recorded`, which reports truncated files
         return

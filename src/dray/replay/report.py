@@ -115,7 +115,10 @@ def comparison_lines(comparison: RunComparison) -> Iterator[str]:
 
 
 def place_text(placement: PlacedAt | None) -> str:
-    """Return node, devices and waiting time of a placement as text."""
+    """Return node, devices and waiting time of a placement as text.
+
+    `None` is told as "no node".
+    """
     if placement is None:
         return "no node"
     names = sorted(device.device for device in placement.devices)
@@ -134,7 +137,10 @@ def span(seconds: float) -> str:
 
 
 def chart(points: Sequence[Point], top: float, width: int = WIDTH) -> str:
-    """Return a series as a row of bar characters, each the mean of its column; `top` is the full height."""
+    """Return a series as a row of bar characters, each the mean of its column; `top` is the full height.
+
+    Empty without points. A column without points repeats the mean of the column before.
+    """
     if not points:
         return ""
     start, end = points[0][0], points[-1][0]

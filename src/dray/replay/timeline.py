@@ -154,7 +154,10 @@ class _Builder:
             self._steps.append(Arrive(0.0, pod))
 
     def _regard(self, number: int, event: RecordedEvent) -> None:
-        """Process one recorded event."""
+        """Process one recorded event.
+
+        `number` is the index of the event. Raises RecordingError if the event neither adds nor removes an object.
+        """
         if event.gone is not None:
             self._went(event.at, event.gone)
             return
@@ -244,7 +247,10 @@ class _Builder:
             self._steps[step] = None
 
     def _is_made_again(self, claim: ResourceClaim) -> bool:
-        """Whether the simulation generates this claim: it belongs to a pod whose templates are all known."""
+        """Whether the simulation generates this claim: it belongs to a pod whose templates are all known.
+
+        Also true if the pod is not known.
+        """
         owner = made_for(claim, "Pod")
         if owner is None:
             return False

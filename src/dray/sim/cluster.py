@@ -158,7 +158,10 @@ class Cluster:
             self._come(typed, runs)
 
     def is_waiting(self, uid: str) -> bool:
-        """Whether a pod is in the queue, without a node."""
+        """Whether a pod is in the queue, without a node.
+
+        False for pods that have a node or do not exist.
+        """
         return self.model.queue.get(uid) is not None
 
     def hold(self, uid: str) -> None:

@@ -95,7 +95,10 @@ def _pods_of(one: Any) -> Iterator[Pod]:
 
 
 def _parallel(job: JobSpec) -> int:
-    """Return the number of pods of a job that run at the same time."""
+    """Return the number of pods of a job that run at the same time.
+
+    This is `parallelism` (default 1), but at most `completions`.
+    """
     parallelism = 1 if job.parallelism is None else job.parallelism
     return parallelism if job.completions is None else min(parallelism, job.completions)
 

@@ -169,7 +169,10 @@ class MovePlanner:
         return sorted(found, key=lambda room: (len(room[1]), self._disturbance(room[1])))
 
     def _fits_without(self, pod: Pod, node: str, leaving: Iterable[Pod]) -> bool:
-        """Whether the pod fits on a node after these pods have left."""
+        """Whether the pod fits on a node after these pods have left.
+
+        The cluster is unchanged afterwards. Raises OutOfTries if no tries are left.
+        """
         with self._cluster.fork() as trial:
             for one in leaving:
                 trial.remove(Pod, one.metadata.name, one.metadata.namespace)
@@ -183,7 +186,7 @@ class MovePlanner:
     def _put(self, pod: Pod, node: str) -> bool:
         """Add a pod and let the scheduler place it on this node only. Returns whether it was placed.
 
-        Call within a fork. Raises OutOfTries if no tries are left.
+        Call within a fork. Raises OutOfTries if no tries are left. Returns False if the node does not exist.
         """
         self._left -= 1
         if self._left < 0:
@@ -201,7 +204,10 @@ class MovePlanner:
         return is_placed(cluster, pod)
 
     def _moves_to(self, pod: Pod, node: str) -> bool:
-        """Move a pod to another node. Returns whether it was placed there. Call within a fork."""
+        """Move a pod to another node. Returns whether it was placed there. Call within a fork.
+
+        Returns False if the pod is gone or already on the node. Raises OutOfTries if no tries are left.
+        """
         if node == pod.spec.nodeName:
             return False
         current = self._cluster.current(pod)
@@ -269,7 +275,11 @@ def _within(less: Iterable[Pod], more: Iterable[Pod]) -> bool:
 
 
 def may_move(pod: Pod, budgets: Iterable[PodDisruptionBudget], group: PodGroup | None) -> bool:
-    """Whether a pod would be recreated elsewhere after an eviction, and may be evicted now."""
+    """Whether a pod would be recreated elsewhere after an eviction, and may be evicted now.
+
+    False for terminating pods, pods of DaemonSets or nodes, pods without a controller, pods annotated as unsafe to
+    evict, and pods of gangs or unknown groups.
+    """
     if pod.metadata.deletionTimestamp is not None or is_daemon(pod):
         return False
     if not any(owner.controller for owner in pod.metadata.ownerReferences):
@@ -282,6 +292,9 @@ def may_move(pod: Pod, budgets: Iterable[PodDisruptionBudget], group: PodGroup |
 
 
 def may_be_evicted(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> bool:
-    """Whether disruption budgets allow the pod's eviction. A pod with several budgets cannot be evicted."""
+    """Whether disruption budgets allow the pod's eviction. A pod with several budgets cannot be evicted.
+
+    `budgets` may include budgets of other pods.
+    """
     found = [*budgets_of(pod, budgets)]
     return not found or (len(found) == 1 and found[0].status.disruptionsAllowed > 0)

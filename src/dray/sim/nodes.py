@@ -103,7 +103,10 @@ def renewal_seconds(count: int) -> float:
 
 
 def lease_seconds(count: int) -> int:
-    """Return the duration of a lease: four renewal periods."""
+    """Return the duration of a lease: four renewal periods.
+
+    In seconds. `count` is the number of simulated nodes.
+    """
     return int(4 * renewal_seconds(count))
 
 
@@ -190,7 +193,10 @@ class SimulatedNodes:
         await _register_trees(self._client, trees, len(self._numbers), self._gates)
 
     def adopt(self, name: str) -> int:
-        """Simulate a node that is or will be registered. Returns its number, from which its address is derived."""
+        """Simulate a node that is or will be registered. Returns its number, from which its address is derived.
+
+        A known node keeps its number.
+        """
         return self._numbers.setdefault(name, 1 + max(self._numbers.values(), default=-1))
 
     async def remove(self, name: str) -> None:

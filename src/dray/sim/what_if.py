@@ -138,7 +138,10 @@ class HowMany(msgspec.Struct, frozen=True):
 
 
 def outcomes(cluster: Cluster, pods: Iterable[Pod]) -> tuple[PodOutcome, ...]:
-    """Return the outcome for each of these pods."""
+    """Return the outcome for each of these pods.
+
+    They are in the order of the pods.
+    """
     waiting = cluster.waiting()
     return tuple(_outcome(cluster, pod, waiting) for pod in pods)
 
@@ -172,7 +175,11 @@ def how_many(cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[
 def _count_one_by_one(
     cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[], bool] = lambda: False
 ) -> HowMany:
-    """Count copies by placing them one by one."""
+    """Count copies by placing them one by one.
+
+    Stops at `limit` copies or when `is_late` returns True. The result has the outcome of the first pod without a
+    node, or None if the count stopped early.
+    """
     with cluster.fork() as trial:
         for copies, tag in enumerate(_free_tags(trial, demand)):
             if copies == limit or is_late():
@@ -262,7 +269,10 @@ def _with_priority(cluster: Cluster, pod: Pod) -> Pod:
 
 
 def is_placed(cluster: Cluster, pod: Pod) -> bool:
-    """Whether a pod currently has a node."""
+    """Whether a pod currently has a node.
+
+    False if the pod does not exist.
+    """
     found = cluster.current(pod)
     return found is not None and bool(found.spec.nodeName)
 

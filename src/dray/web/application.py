@@ -231,7 +231,10 @@ class Dashboard:
     # Sessions
 
     async def _sign_in(self, call: DashboardCall) -> None:
-        """Start a session with a code, a token or a client certificate, and set its cookie."""
+        """Start a session with a code, a token or a client certificate, and set its cookie.
+
+        Raises QuestionError if the body is invalid, Unauthorized if the code or credential is not accepted.
+        """
         try:
             asked = msgspec.json.decode(await call.body(), type=SignIn)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -284,7 +287,10 @@ class Dashboard:
         return b"set-cookie", text.encode()
 
     async def _identity(self, call: DashboardCall) -> tuple[SessionIdentity, int]:
-        """Return the identity of the request's cookie and when the session expires. Raises Unauthorized."""
+        """Return the identity of the request's cookie, and when the session expires (Unix time in seconds).
+
+        Raises Unauthorized if there is no cookie, or its session has ended or is no longer valid.
+        """
         cookie = call.cookie(_cookie_name(call))
         if not cookie:
             raise Unauthorized("there is no session")
@@ -305,7 +311,10 @@ class Dashboard:
         await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))
 
     async def _stream(self, call: DashboardCall) -> None:
-        """Stream events to a page until the page, the session or the picture ends."""
+        """Stream events to a page until the page, the session or the picture ends.
+
+        Raises QuestionError with status 429 if too many pages are open, Unauthorized without a session.
+        """
         identity, expires = await self._identity(call)
         picture = self.open(identity)
         if len(picture.pages) >= _PAGES:

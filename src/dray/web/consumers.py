@@ -268,6 +268,9 @@ class DashboardConsumers:
         return found
 
     def _numbers(self, table: str, keys: Mapping[Key, None] | Sequence[Key]) -> tuple[int, ...]:
-        """Return the row numbers of those keys that have a row."""
+        """Return the row numbers of those keys that have a row.
+
+        Other keys are left out. `table` is the name of a table.
+        """
         found = (self._tables[table].find(key) for key in keys)
         return tuple(number for number in found if number is not None)

@@ -131,7 +131,10 @@ class DashboardHistory:
         return self._names.get(number, "")
 
     def device_name(self, number: int) -> tuple[str, str]:
-        """Return pool and name of a deleted device, or empty strings."""
+        """Return pool and name of a deleted device, or empty strings.
+
+        `number` is the row number that the device had.
+        """
         return self._devices.get(number, ("", ""))
 
     def series_tree(self) -> Tree:

@@ -274,7 +274,10 @@ class Desk:
     # One method per question
 
     async def _match(self, picture: DashboardPicture, asked: DeviceMatch) -> Tree:
-        """Return the devices of a class that an expression selects, in wire form."""
+        """Return the devices of a class that an expression selects, in wire form.
+
+        Raises QuestionError with status 404 if the class is named and does not exist.
+        """
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.ask(
@@ -296,7 +299,11 @@ class Desk:
         return {"pod": number} | await self._analyst.ask(known, SECONDS, Answers.why, asked.namespace, asked.name)
 
     async def _attempt(self, picture: DashboardPicture, asked: TrialQuestion) -> Tree:
-        """Return what would happen after a hypothetical change, in wire form."""
+        """Return what would happen after a hypothetical change, in wire form.
+
+        Raises QuestionError if pod and change are not given together, if there is neither manifest nor drain, or if
+        `atMost` is out of range.
+        """
         if (asked.pod is None) != (asked.change is None):
             raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
@@ -323,7 +330,11 @@ class Desk:
         return tree | {"classes": classes}
 
     async def _object(self, picture: DashboardPicture, asked: ObjectName) -> Tree:
-        """Return an object, without managedFields."""
+        """Return an object, without managedFields.
+
+        Raises QuestionError with status 404 if objects of this kind are not shown, and the client's error if the
+        object cannot be read.
+        """
         type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise QuestionError(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
@@ -334,7 +345,10 @@ class Desk:
 
 
 def _place(picture: DashboardPicture, number: int) -> tuple[PublishedPool, str]:
-    """Return the pool of a device and its name there. Raises QuestionError if it does not exist."""
+    """Return the pool of a device and its name there. Raises QuestionError if it does not exist.
+
+    `number` is the row number of the device.
+    """
     row = picture.tables["devices"].rows.get(number)
     pool = picture.tables["pools"].rows.get(row[0]) if row is not None else None
     driver = picture.tables["drivers"].rows.get(pool[0]) if pool is not None else None

@@ -65,14 +65,20 @@ async def _may_follow(client: Client, type_: type[Any], namespace: str) -> bool:
 
 
 async def may(client: Client, verb: str, type_: type[Any], namespace: str = "") -> bool:
-    """Return whether the client's user may perform a verb on a type."""
+    """Return whether the client's user may perform a verb on a type.
+
+    An empty namespace means all namespaces. False if access reviews are forbidden.
+    """
     resource = BY_TYPE[type_]
     wanted = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
     return await _allowed(client, {"resourceAttributes": wanted})
 
 
 async def may_measure(client: Client) -> bool:
-    """Return whether the client's user may read the server's metrics, which include drivers' operations."""
+    """Return whether the client's user may read the server's metrics, which include drivers' operations.
+
+    False if access reviews are forbidden.
+    """
     return await _allowed(client, {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}})
 
 
@@ -86,7 +92,10 @@ async def _allowed(client: Client, wanted: Tree) -> bool:
 
 
 def is_less(before: Scopes, after: Scopes) -> bool:
-    """Return whether a right was lost."""
+    """Return whether a right was lost.
+
+    True if any type of `before` is visible in a smaller scope afterwards.
+    """
     order = [VisibleScope.ABSENT, VisibleScope.HIDDEN, VisibleScope.NAMESPACE, VisibleScope.ALL]
     return any(order.index(after[type_]) < order.index(scope) for type_, scope in before.items())
 

@@ -18,7 +18,10 @@ _PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
 def sample_of(
     inventory: DashboardInventory, consumers: DashboardConsumers, scopes: Scopes, before: int
 ) -> tuple[float | None, ...]:
-    """Return the values of `history.SERIES`; `before` is the number of allocations counted earlier."""
+    """Return the values of `history.SERIES`; `before` is the number of allocations counted earlier.
+
+    The first value is the Unix time in seconds. Values about objects that the user may not read everywhere are None.
+    """
     devices, pods = inventory.tally, consumers.tally
     published = sum(devices.values()) - devices[DeviceState.UNPUBLISHED]
     held, free = sum(devices[state] for state in HELD), devices[DeviceState.FREE]

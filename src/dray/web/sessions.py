@@ -46,7 +46,10 @@ class Sessions:
         return code
 
     def redeem(self, code: str) -> Tree:
-        """Return the credential of a code and invalidate the code. Raises Unauthorized."""
+        """Return the credential of a code and invalidate the code.
+
+        Raises Unauthorized if the code is unknown, was used or has expired.
+        """
         until, credential = self._codes.pop(code, (0.0, {}))
         if until < self._clock():
             raise Unauthorized("the code is not known, was used, or is too old: ask for a new one")
@@ -55,12 +58,15 @@ class Sessions:
     # Cookies
 
     def seal(self, credential: Tree) -> tuple[str, int]:
-        """Return the value of a cookie, and when it expires."""
+        """Return the value of a cookie with this credential, and when it expires (Unix time in seconds)."""
         now = int(self._clock())
         return self._seal.encrypt_at_time(msgspec.json.encode(credential), now).decode(), now + SESSION_SECONDS
 
     def open(self, cookie: str) -> tuple[Tree, int]:
-        """Return the credential in a cookie, and when it expires. Raises Unauthorized."""
+        """Return the credential in a cookie, and when it expires (Unix time in seconds).
+
+        Raises Unauthorized if the cookie was revoked, has expired or is invalid.
+        """
         token = cookie.encode()
         try:
             if token in self._revoked:

@@ -60,7 +60,10 @@ class Strings:
         self._sent = 1
 
     def number(self, text: str) -> int:
-        """Return the number of a string, added if it is new."""
+        """Return the number of a string, added if it is new.
+
+        This is the index in `all`.
+        """
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self.all)
@@ -86,7 +89,10 @@ class RowTable:
         self._gone: list[int] = []
 
     def number(self, key: Hashable) -> int:
-        """Return the number of a row, which may be added later."""
+        """Return the number of a row, which may be added later.
+
+        A key keeps its number.
+        """
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = next(self._next)

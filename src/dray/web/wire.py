@@ -74,11 +74,18 @@ class DashboardCall:
 
     @property
     def port(self) -> str:
-        """Port in the Host header, which is part of the cookie's name."""
+        """Port in the Host header, which is part of the cookie's name.
+
+        Empty without the header; the whole header if it has no port.
+        """
         return self.header(b"host").rpartition(":")[2] if _without_port(self.header(b"host")) else ""
 
     def check(self, names: Names) -> None:
-        """Reject an unknown Host or a cross-site Origin."""
+        """Reject an unknown Host or a cross-site Origin.
+
+        A changing request needs an Origin of this server unless the browser calls it same-origin. Raises
+        QuestionError with status 403, or 405 for other methods.
+        """
         host, origin = self.header(b"host"), self.header(b"origin")
         site = self.header(b"sec-fetch-site")
         if host not in names:

@@ -100,14 +100,20 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """Evaluate `left % right` for integers; the result has the sign of `left`."""
+    """Evaluate `left % right` for integers; the result has the sign of `left`.
+
+    Raises NoSuchOverload for doubles and for operands of two types, EvaluationError if `right` is 0.
+    """
     if isinstance(left, float):
         raise NoSuchOverload
     return _arithmetic(left, right, lambda a, b: a - b * _truncate(a, b, "modulus by zero"))
 
 
 def negate(value: Value) -> Value:
-    """Evaluate `-value` for ints, doubles and durations."""
+    """Evaluate `-value` for ints, doubles and durations.
+
+    Raises NoSuchOverload for other types, EvaluationError if the result does not fit 64 bits.
+    """
     if value.__class__ is int:
         return checked_int(-value)
     if isinstance(value, float):
@@ -190,7 +196,10 @@ def unequal(account: EffortAccount, left: Value, right: Value) -> bool:
 
 @metered
 def contains(account: EffortAccount, element: Value, container: Value) -> bool:
-    """Evaluate `element in container`: an element of a list, or a key of a map."""
+    """Evaluate `element in container`: an element of a list, or a key of a map.
+
+    Elements that cannot be compared are not equal. Raises NoSuchOverload if `container` is neither list nor map.
+    """
     if isinstance(container, list):
         account.spend_elements(len(container))
         return any(same(account, element, item) for item in container)
@@ -208,7 +217,10 @@ def same(account: EffortAccount, left: Value, right: Value) -> bool:
 
 
 def size(value: Value) -> int:
-    """Evaluate `size(value)`: the length of a string, bytes, list or map. Only such values are passed."""
+    """Evaluate `size(value)`: the length of a string, bytes, list or map.
+
+    Is only called with such values.
+    """
     return len(value)  # type: ignore[arg-type]  # only called with what has a size
 
 

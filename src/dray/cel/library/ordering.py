@@ -14,19 +14,28 @@ _RANKED = (Quantity, Semver)
 
 
 def compare(left: Any, right: Any) -> int:
-    """Evaluate `left.compareTo(right)` for two quantities or two versions. Returns -1, 0 or 1."""
+    """Evaluate `left.compareTo(right)` for two quantities or two versions. Returns -1, 0 or 1.
+
+    Raises NoSuchOverload for values of other types or of two types.
+    """
     if left.__class__ is right.__class__ and isinstance(left, _RANKED):
         return left.compare(right)
     raise NoSuchOverload
 
 
 def is_greater(left: Any, right: Any) -> bool:
-    """Evaluate `left.isGreaterThan(right)` for two quantities or two versions."""
+    """Evaluate `left.isGreaterThan(right)` for two quantities or two versions.
+
+    Raises NoSuchOverload for values of other types or of two types.
+    """
     return compare(left, right) > 0
 
 
 def is_less(left: Any, right: Any) -> bool:
-    """Evaluate `left.isLessThan(right)` for two quantities or two versions."""
+    """Evaluate `left.isLessThan(right)` for two quantities or two versions.
+
+    Raises NoSuchOverload for values of other types or of two types.
+    """
     return compare(left, right) < 0
 
 

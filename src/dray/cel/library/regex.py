@@ -90,7 +90,10 @@ def _translate(error: Exception) -> str:
 
 
 def matches(text: Value, pattern: Value) -> bool:
-    """Evaluate `text.matches(pattern)`: whether the pattern matches any part of the text."""
+    """Evaluate `text.matches(pattern)`: whether the pattern matches any part of the text.
+
+    Raises NoSuchOverload unless both are strings, RegexError if the pattern is invalid.
+    """
     if not isinstance(text, str) or not isinstance(pattern, str):
         raise NoSuchOverload
     return compile_regex(pattern).matches(text)

@@ -74,7 +74,10 @@ def selector(subject: WaitingPod, cause: SelectorCause) -> Iterator[Suggestion]:
 
 
 def _with_selector(subject: WaitingPod, asked: RequestedDevices, old: str, new: str) -> tuple[SuggestedChange, ...]:
-    """Return the changes that replace a selector of a request; empty if both are equal."""
+    """Return the changes that replace a selector of a request; empty if both are equal.
+
+    Also empty if the claim cannot be created again.
+    """
     if old == new:
         return ()
     return subject.request_again(asked, lambda request: _put_selector(request, old, new))
@@ -165,7 +168,10 @@ def _asking_for(subject: WaitingPod, asked: RequestedDevices, number: int) -> It
 
 
 def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple[SuggestedChange, ...]:
-    """Return the changes that set the count of a request."""
+    """Return the changes that set the count of a request.
+
+    Empty if the claim cannot be created again.
+    """
 
     def change(request: Tree) -> None:
         request["allocationMode"], request["count"] = "ExactCount", number

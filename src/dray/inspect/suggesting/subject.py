@@ -61,7 +61,10 @@ def _owner(object_: Object, snapshot: Snapshot) -> Maker | None:
 
 
 def with_template(maker: Maker, pod: Pod, edit: Callable[[Tree], None]) -> tuple[SuggestedChange, ...]:
-    """Return the changes of a workload's template, and the deletion of the pod if the workload would not replace it."""
+    """Return the changes of a workload's template, and the deletion of the pod if the workload would not replace it.
+
+    Only a Deployment replaces its pods. If the edit changes nothing, only the pod is deleted.
+    """
     old: Tree = tree_of(maker)["spec"]["template"]["spec"]
     new: Tree = tree_of(maker)["spec"]["template"]["spec"]
     edit(new)
@@ -205,7 +208,10 @@ class WaitingPod:
         return None
 
     def request_again(self, asked: RequestedDevices, edit: SpecEdit) -> tuple[SuggestedChange, ...]:
-        """Return the changes that create a claim again with an edit of one of its requests or alternatives."""
+        """Return the changes that create a claim again with an edit of one of its requests or alternatives.
+
+        Empty if the claim cannot be created again.
+        """
 
         def change(spec: Tree) -> None:
             for request in requests_in(spec, asked.request):

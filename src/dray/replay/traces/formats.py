@@ -158,7 +158,10 @@ class _Job(msgspec.Struct):
 
 
 def _jobs(content: bytes) -> Iterator[TracePod | None]:
-    """Yield a pod for each machine of each job in the Philly trace; None for a job without valid times."""
+    """Yield a pod for each machine of each job in the Philly trace; None for a job without valid times.
+
+    Raises TraceError if the content is not a list of jobs.
+    """
     try:
         jobs = msgspec.json.decode(content, type=list[_Job])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

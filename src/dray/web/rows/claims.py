@@ -43,7 +43,10 @@ def pod_state(pod: Pod) -> PodState:
 
 
 def claim_keys(pod: Pod, group: PodGroup | None) -> tuple[Key, ...]:
-    """Return the claims that a pod uses, as its entries currently resolve."""
+    """Return the claims that a pod uses, as its entries currently resolve.
+
+    Each is (namespace, name), once. Entries without a claim are left out.
+    """
     return tuple(dict.fromkeys((pod.metadata.namespace, use.claim) for use in uses_of(pod, group) if use.claim))
 
 
@@ -98,7 +101,10 @@ def devices_of(claim: ResourceClaim) -> tuple[DeviceId, ...]:
 
 
 def _request(request: DeviceRequest) -> tuple[str, str, int | str, tuple[tuple[str, str, int | str], ...]]:
-    """Return a request as (name, class, count, alternatives)."""
+    """Return a request as (name, class, count, alternatives).
+
+    The class is empty and the count 0 if the request has alternatives, each (name, class, count).
+    """
     others = tuple((sub.name, sub.deviceClassName, _count(sub)) for sub in request.firstAvailable)
     exact = request.exactly
     if exact is None:

@@ -24,7 +24,10 @@ class DeviceFlag(IntFlag):
 
 
 def flags_of(found: PublishedDevice | None, is_sick: bool) -> int:
-    """Return the flags of a device. For a device in no slice only its health is known."""
+    """Return the flags of a device: a bit set of DeviceFlag as an int.
+
+    `found` is None for a device in no slice, of which only the health is known.
+    """
     flags = DeviceFlag.UNHEALTHY if is_sick else DeviceFlag(0)
     if found is None:
         return int(flags)
