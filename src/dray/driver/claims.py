@@ -54,7 +54,7 @@ class AllocatedDevice:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Key that distinguishes this device from the other devices of its claim."""
+        """Key that distinguishes this device from the other devices of its claim: request, pool, device and share ID."""
         return self.request, self.pool, self.name, self.share_id
 
 

@@ -21,7 +21,11 @@ _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 @asynccontextmanager
 async def serving(port: int, works: Callable[[], bool]) -> AsyncIterator[int]:
-    """Answer health probes on all addresses while the `with` block runs. Yields the port. `works` returns the health."""
+    """Answer health probes on all addresses while the `with` block runs. Yields the port.
+
+    With port 0 the system chooses the port. `works` is called for each probe and returns whether the driver is
+    healthy.
+    """
 
     async def check(request: bytes, context: Any) -> bytes:
         return _SERVING if works() else _NOT_SERVING

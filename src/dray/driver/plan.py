@@ -51,7 +51,10 @@ class Owner:
 
 
 def slice_name(index: int, driver: str, node: str, pool: str) -> str:
-    """Return the name of a pool's slice. It begins with the position, as the scheduler reads slices by name."""
+    """Return the name of a pool's slice. It begins with the position, as the scheduler reads slices by name.
+
+    `index` is the slice's position in the pool. `node` is "" for devices that are not local to a node.
+    """
     digest = hashlib.sha256("\0".join((driver, node, pool)).encode()).hexdigest()[:8]
     where = node[:_NODE_CHARACTERS].rstrip("-.") or "network"
     return f"{index:05x}-{driver}-{where}-{digest}"
@@ -108,7 +111,10 @@ def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: Reso
 
 
 def _differs(old: ResourceSlice, tree: Tree, accepted: AcceptedSlices) -> bool:
-    """Whether a slice must be written again: owner or spec differ from what the server would store."""
+    """Whether a slice must be written again: owner or spec differ from what the server would store.
+
+    Returns False if the server stores a changed form of the same spec and that form is in place.
+    """
     new = typed(tree)
     if new.metadata.ownerReferences != old.metadata.ownerReferences:
         return True

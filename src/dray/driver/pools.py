@@ -133,7 +133,11 @@ def _counter_chunks(pool: Pool) -> Iterator[Sequence[Tree]]:
 
 
 def _chunks(devices: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield the devices of each slice. Each slice is filled up to the limits of devices and bytes."""
+    """Yield the devices of each slice. Each slice is filled up to the limits of devices and bytes.
+
+    The limit is lower for a slice with a device that has taints, consumes counters or lists values. No slice is
+    empty.
+    """
     chunk: list[Tree] = []
     size, advanced = 0, False
     for one in devices:
@@ -150,7 +154,10 @@ def _chunks(devices: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _is_advanced(one: Tree) -> bool:
-    """Whether a device costs the scheduler more than others, so that fewer of them fit into a slice."""
+    """Whether a device costs the scheduler more than others, so that fewer of them fit into a slice.
+
+    Applies to devices that have taints, consume counters, or have attributes with lists.
+    """
     attributes: Mapping[str, Tree] = one.get("attributes") or {}
     return bool(one.get("taints") or one.get("consumesCounters")) or any(
         value.get(field) for value in attributes.values() for field in _LISTS

@@ -152,7 +152,11 @@ class Preparation:
         return found
 
     async def _clean(self, claim: ClaimReference) -> bool:
-        """Unprepare a claim if it no longer exists or is not allocated. Returns False if another attempt is needed."""
+        """Unprepare a claim if it no longer exists or is not allocated. Returns False if another attempt is needed.
+
+        Returns True if there is nothing to do, because the claim is still allocated. Returns False if the claim
+        cannot be read or unpreparing fails.
+        """
         try:
             found = await self._client.get(ResourceClaim, claim.name, claim.namespace)
             if found.metadata.uid == claim.uid and found.status.allocation is not None:

@@ -74,7 +74,10 @@ class PreparedClaims:
             return None
 
     def finished(self, uid: str) -> PreparedClaimRecord | None:
-        """Return the record of a prepared claim, or None. A record from before a reboot counts as not prepared."""
+        """Return the record of a prepared claim, or None. A record from before a reboot counts as not prepared.
+
+        None also applies to a claim whose preparation was begun but not completed.
+        """
         entry = self.find(uid)
         return entry if entry is not None and entry.answers is not None and entry.boot == self._boot else None
 

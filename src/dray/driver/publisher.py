@@ -168,7 +168,10 @@ class Publisher:
             self._on_error(pool, InternalError(text))
 
     def _echo_wait(self, pool: str) -> float:
-        """Return the seconds to wait until the informer's copy of a pool is current, or 0 if it is."""
+        """Return the seconds to wait until the informer's copy of a pool is current, or 0 if it is.
+
+        Own writes that do not show up in the copy in time are no longer awaited.
+        """
         now = self._clock.monotonic()
         awaited = self._awaited.pop(pool, {})
         pending = {
@@ -198,7 +201,10 @@ def _version(one: ResourceSlice | None) -> int:
 
 
 def _lost(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> str:
-    """Return the names of the fields that were sent but not stored, separated by commas."""
+    """Return the names of the fields that were sent but not stored, separated by commas.
+
+    Returns "" if everything was stored. Fields of devices are named `devices.FIELD`.
+    """
     lost = {name for name in sent.__struct_fields__ if getattr(sent, name) and not getattr(stored, name)}
     for ours, theirs in zip(sent.devices, stored.devices, strict=False):
         lost |= {

@@ -100,7 +100,11 @@ class SocketServer:
 
 @contextmanager
 def _bindable(path: Path) -> Iterator[str]:
-    """Give a name of a socket that is short enough to bind: through a descriptor of its directory if the path is long."""
+    """Give a name of a socket that is short enough to bind: through a descriptor of its directory if the path is
+    long.
+
+    The name is valid during the `with` block. Raises OSError if the directory of a long path is missing.
+    """
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield str(path)
         return

@@ -68,7 +68,10 @@ class Traffic:
 
     @contextmanager
     def holding(self, path_end: str) -> Iterator[asyncio.Event]:
-        """Delay requests whose path ends in `path_end` during the block. Yields an event that the first one sets."""
+        """Delay requests whose path ends in `path_end` during the block. Yields an event that the first one sets.
+
+        The requests continue at the end of the block.
+        """
         self._held[path_end] = asyncio.Event()
         arrived = self._arrived[path_end] = asyncio.Event()
         try:
@@ -120,7 +123,10 @@ class DriverTestCluster:
 
 @asynccontextmanager
 async def own_cluster(directory: Path) -> AsyncIterator[DriverTestCluster]:
-    """Run an API server in this process, in memory, with TLS and one node, and yield the cluster."""
+    """Run an API server in this process, in memory, with TLS and one node, and yield the cluster.
+
+    `directory` receives the keys and the kubeconfig of the driver. The cluster ends with the `with` block.
+    """
     keys = Keys.open(directory / "keys")
     sock = listen(_HOST, 0)
     api = await Running.open(ServerSettings(keys=keys))
@@ -140,7 +146,10 @@ async def own_cluster(directory: Path) -> AsyncIterator[DriverTestCluster]:
 
 
 async def _account(client: Client) -> str:
-    """Create a service account with the permissions of a driver. Returns its token."""
+    """Create a service account with the permissions of a driver. Returns its token.
+
+    The token is valid for a day.
+    """
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _NAME}
     subject = {"kind": "ServiceAccount", "name": _NAME, "namespace": _NAME}
     await client.create(Namespace, {"metadata": {"name": _NAME}})

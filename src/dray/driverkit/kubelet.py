@@ -63,7 +63,11 @@ async def unprepare(endpoint: Path, version: str, claims: Sequence[Reference], t
 
 
 async def first_health(endpoint: Path, service: str, timeout: float) -> health_pb2.NodeWatchResourcesResponse:
-    """Return the first message of a health stream."""
+    """Return the first message of a health stream.
+
+    The message is empty if the stream ends without one. Raises DriverCallFailed if the call fails or nothing arrives
+    within `timeout` seconds.
+    """
     method = f"/{service}/NodeWatchResources"
     async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=_OPTIONS) as channel:
         watch = channel.unary_stream(

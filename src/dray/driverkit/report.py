@@ -67,7 +67,10 @@ class DriverReport(msgspec.Struct, frozen=True):
 
 
 def _line(one: CheckResult) -> tuple[CheckOutcome, str, str]:
-    """Key of results that share a line: checks skipped for the same reason."""
+    """Key of results that share a line: checks skipped for the same reason.
+
+    Consists of outcome, detail, and the check's name, which is "" for skipped checks.
+    """
     return one.outcome, one.detail, "" if one.outcome is CheckOutcome.SKIPPED else one.check
 
 

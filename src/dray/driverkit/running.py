@@ -53,7 +53,10 @@ async def run(
 
 
 def _is_suspect(setting: Setting, results: list[CheckResult]) -> bool:
-    """Whether the driver's own output may help to explain a problem."""
+    """Whether the driver's own output may help to explain a problem.
+
+    Applies if the driver published no slices or a check failed.
+    """
     return not setting.has_published or any(one.outcome is CheckOutcome.FAILED for one in results)
 
 

@@ -247,7 +247,10 @@ class Setting:
     # -- CDI and waiting
 
     def unresolved(self, ids: Sequence[str]) -> str:
-        """Return why a container runtime could not use these CDI devices, or "" if it could."""
+        """Return why a container runtime could not use these CDI devices, or "" if it could.
+
+        The text is the error of merging the edits of these devices from the specs in the CDI directory.
+        """
         try:
             Specs([self.places.cdi_dir]).edits([*ids])
         except CdiError as error:
@@ -289,7 +292,10 @@ def plain(device: Any) -> Tree:
 
 
 def pool_problem(slices: Sequence[ResourceSlice]) -> str:
-    """Return why a scheduler might not use a pool with these slices, or "" if it would."""
+    """Return why a scheduler might not use a pool with these slices, or "" if it would.
+
+    All `slices` belong to one pool; only those of its newest generation count.
+    """
     current = newest(slices)
     counts = sorted({one.spec.pool.resourceSliceCount for one in current})
     problem = problem_of(current)

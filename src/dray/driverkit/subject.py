@@ -34,7 +34,10 @@ class DriverUnderTest(Protocol):
     async def start(self, places: Places) -> None: ...
 
     async def stop(self, *, kill: bool = False) -> int | None:
-        """Stop the driver. Returns its exit status, or None if the kit did not start it."""
+        """Stop the driver. Returns its exit status, or None if the kit did not start it.
+
+        With `kill` the driver gets SIGKILL instead of SIGTERM.
+        """
         ...
 
     async def ended(self) -> int:

@@ -26,7 +26,10 @@ class FileContent(NamedTuple):
 
 
 def write_files(directory: Path, files: Mapping[str, FileContent], group: int | None = None) -> bool:
-    """Make the volume hold exactly these files, with `group` if given. Returns False if nothing changed."""
+    """Make the volume hold exactly these files, with `group` if given. Returns False if nothing changed.
+
+    `group` is the id of the group that owns the files. Keys of `files` are paths inside the volume.
+    """
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     base = open_directory(str(directory))
     try:

@@ -68,7 +68,10 @@ class _PathWalk:
         self._links = 0
 
     def go(self) -> int:
-        """Walk the whole path. Returns a descriptor of its end."""
+        """Walk the whole path. Returns a descriptor of its end.
+
+        Raises PathEscape if the path leads out of the base directory, and OSError if a component cannot be opened.
+        """
         while self._left:
             name = self._left.pop()
             if name == "..":
@@ -89,7 +92,10 @@ class _PathWalk:
         os.close(self._stack.pop())
 
     def _down(self, name: str) -> None:
-        """Enter the next component; if it is a link, continue with the link's target."""
+        """Enter the next component; if it is a link, continue with the link's target.
+
+        Raises PathEscape if the link is absolute and the walk is not rooted, or if the path has too many links.
+        """
         found = self._open(name)
         if not stat.S_ISLNK(os.fstat(found).st_mode):
             self._stack.append(found)

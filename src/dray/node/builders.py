@@ -15,7 +15,10 @@ _RUNC = "unable to start container process: "
 
 
 def why_not_started(said: str, program: str) -> str:
-    """Return the reason in the wording known from Kubernetes; `said` is the output of bwrap or runc."""
+    """Return the reason in the wording known from Kubernetes; `said` is the output of bwrap or runc.
+
+    Output of another form is returned unchanged.
+    """
     with suppress(ValueError, TypeError, KeyError):
         said = str(json.loads(said)["msg"])  # runc writes JSON
     if _RUNC in said:

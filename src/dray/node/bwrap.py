@@ -111,7 +111,10 @@ def _root(task: Task) -> Iterator[str]:
 
 
 def _image(task: Task, directory: Path) -> Iterator[str]:
-    """Yield the options that mount an image as root file system."""
+    """Yield the options that mount an image as root file system.
+
+    `directory` is the directory of the attempt, with the image at `rootfs`.
+    """
     yield from ("--bind", str(directory / "rootfs"), "/")
     if task.directory:
         yield from ("--dir", rootfs.place_in(task.rootfs, task.directory))

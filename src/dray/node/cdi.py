@@ -187,7 +187,10 @@ class Specs:
         return merge.done()
 
     def _unknown(self, qualified: str) -> str:
-        """Return the error text for a device that no spec defines."""
+        """Return the error text for a device that no spec defines.
+
+        The text includes the errors of bad spec files.
+        """
         text = f"CDI device {qualified} is unknown: no spec in {', '.join(map(str, self.directories))} defines it"
         return text + "".join(f"; bad file {error}" for error in self.errors.values())
 

@@ -37,7 +37,11 @@ class CheckpointedDevice(msgspec.Struct, frozen=True):
     share: str = ""  # id of the device's share; empty for a whole device
 
     def serves(self, request: str) -> bool:
-        """Whether a container that names this request gets the device. An empty `request` matches every device."""
+        """Whether a container that names this request gets the device.
+
+        An empty `request` matches every device, and a device without requests serves every request. A request also
+        gets the devices of its subrequests, which are named `request/subrequest`.
+        """
         if not request or not self.requests:
             return True
         return any(name == request or name.partition("/")[0] == request for name in self.requests)

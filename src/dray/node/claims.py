@@ -88,7 +88,10 @@ class ClaimsOnNode:
         return any(pod in claim.pods for claim in self._checkpoint.claims.values())
 
     def is_prepared(self, pod: Pod) -> bool:
-        """Whether all claims that the pod needs are prepared, according to the checkpoint alone."""
+        """Whether all claims that the pod needs are prepared, according to the checkpoint alone.
+
+        Claims that the pod need not wait for are ignored.
+        """
         ready = {
             entry
             for claim in self._checkpoint.claims.values()
@@ -268,6 +271,8 @@ class ClaimsOnNode:
     async def _vanished(self, identity: ClaimId) -> bool:
         """Whether a claim that its driver does not know is also gone from the API server: nothing is left to
         unprepare.
+
+        Returns False if the API server cannot be asked.
         """
         try:
             claim = await self._client.get(ResourceClaim, identity.name, identity.namespace)

@@ -18,7 +18,10 @@ def container_of(pod: Pod, name: str) -> AnyContainer:
 
 
 def kind_of(pod: Pod, name: str) -> str:
-    """Return the kind of a container as metrics name it: init_container, ephemeral_container or container."""
+    """Return the kind of a container as metrics name it: init_container, ephemeral_container or container.
+
+    An unknown name counts as container.
+    """
     if any(container.name == name for container in pod.spec.initContainers):
         return "init_container"
     return "ephemeral_container" if any(c.name == name for c in pod.spec.ephemeralContainers) else "container"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def not_connected(where: str, error: Exception) -> str:
-    """Return the error text for a failed connection to `where` (HOST:PORT)."""
+    """Return the error text for a failed connection to `where` (HOST:PORT).
+
+    The text is worded as by Kubernetes, such as `dial tcp HOST:PORT: i/o timeout`.
+    """
     cause = getattr(error, "os_error", error)  # aiohttp wraps the system's error in its own
     if isinstance(cause, TimeoutError):
         return f"dial tcp {where}: i/o timeout"

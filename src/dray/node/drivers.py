@@ -82,7 +82,10 @@ def _short(socket: str) -> str:
 
 
 def _opened(directory: str) -> int:
-    """Return a descriptor of a directory. It stays open, because channels reconnect again and again."""
+    """Return a descriptor of a directory, which is opened again only if the path leads to another directory by now.
+
+    The descriptor stays open, because channels reconnect again and again. Raises OSError if the directory is missing.
+    """
     known = _directories.get(directory)
     if known is None or not os.path.samestat(os.fstat(known), os.stat(directory)):
         _directories[directory] = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

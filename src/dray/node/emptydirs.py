@@ -70,7 +70,10 @@ class VolumeCount:
         self._is_over = False
 
     def go_on(self) -> float | None:
-        """Count for one turn. Returns the seconds that the turn took, or None once the count is finished."""
+        """Count for one turn. Returns the seconds that the turn took, or None once the count is finished.
+
+        The count is finished after the last file, once it exceeds the limit, or once the object is closed.
+        """
         begun = time.monotonic()
         for size in self._sizes:
             self.total += size
@@ -86,7 +89,10 @@ class VolumeCount:
 
 
 def _sizes(root: str) -> Iterator[int]:
-    """Yield the bytes that each file and directory below `root` occupies."""
+    """Yield the bytes that each file and directory below `root` occupies.
+
+    A file with several links counts in equal shares. Directories that are gone or unreadable are left out.
+    """
     left = [""]
     while left:
         path = left.pop()
@@ -110,7 +116,10 @@ def _sizes(root: str) -> Iterator[int]:
 
 
 def _open(root: str, path: str) -> int:
-    """Open a directory below the root one component at a time, following no links. Returns its descriptor."""
+    """Open a directory below the root one component at a time, following no links. Returns its descriptor.
+
+    Raises OSError if a component is missing, a link, or no directory.
+    """
     here = os.open(root, _DIRECTORY)
     for name in filter(None, path.split("/")):
         try:

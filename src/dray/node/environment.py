@@ -80,7 +80,10 @@ class VariablePlace:
 
 
 def pod_field(pod: Pod, path: str, place: VariablePlace) -> str:
-    """Return a field of the pod by its downward API path, such as `metadata.name`; `ConfigProblem` for other paths."""
+    """Return a field of the pod by its downward API path, such as `metadata.name`; `ConfigProblem` for other paths.
+
+    Returns "" for a label or annotation that the pod lacks.
+    """
     meta = pod.metadata
     known: dict[str, Callable[[], str]] = {
         "metadata.name": lambda: meta.name,
@@ -107,7 +110,8 @@ def container_resource(pod: Pod, reference: ResourceFieldSelector, place: Variab
     """Return a container's limit or request in units of the divisor, rounded up. A missing limit means the node's
     capacity.
 
-    `own` is the container used if the reference names none.
+    `own` is the container used if the reference names none. Raises ConfigProblem for an unknown container, and for
+    anything but limits and requests. A missing request is 0.
     """
     name = reference.containerName or own
     try:
@@ -140,7 +144,10 @@ async def environment(pod: Pod, container: AnyContainer, sources: Sources, place
 
 
 async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
-    """Return all variables of a config map or secret, with the prefix of the reference."""
+    """Return all variables of a config map or secret, with the prefix of the reference.
+
+    Returns no variables for a missing object if the reference is optional. Raises ConfigProblem if it is required.
+    """
     kind: SourceKind = "secret" if source.configMapRef is None else "configmap"
     reference = source.configMapRef or source.secretRef
     if reference is None:
@@ -154,7 +161,10 @@ async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
 async def _value(
     pod: Pod, container: AnyContainer, variable: EnvVar, sources: Sources, place: VariablePlace
 ) -> str | None:
-    """Return the value of a variable, or None if it refers to a missing optional key."""
+    """Return the value of a variable, or None if it refers to a missing optional key.
+
+    Raises ConfigProblem if a required object or key is missing, or if the source is not supported.
+    """
     source = variable.valueFrom
     if source is None:
         return variable.value

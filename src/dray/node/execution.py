@@ -45,7 +45,10 @@ async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
 
 
 async def _ask(directory: Path, words: Mapping[str, object], ends: _Ends) -> socket.socket:
-    """Connect to the guardian and send a request with the command's ends of the streams. Returns the connection."""
+    """Connect to the guardian and send a request with the command's ends of the streams. Returns the connection.
+
+    Raises ExecError if the guardian does not answer. `directory` is that of the container's attempt.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
     try:

@@ -31,6 +31,7 @@ def begin_inside(pids: str) -> None:
     """Continue as a child process inside a PID namespace: "new", or that of another process (a path). Needs root.
 
     A new child returns from this function. The original process waits for the child and exits with its exit code.
+    Raises OSError if the namespace cannot be entered.
     """
     library = libc()
     if pids == "new":
@@ -55,7 +56,10 @@ def begin_inside(pids: str) -> None:
 
 
 def show_processes(library: Any) -> None:
-    """Mount a /proc that shows this namespace's processes; bwrap takes it over into the container."""
+    """Mount a /proc that shows this namespace's processes; bwrap takes it over into the container.
+
+    Raises OSError if /proc cannot be mounted.
+    """
     library.unshare(CLONE_NEWNS)
     library.mount(None, b"/", None, _MS_SLAVE, None)
     if library.mount(b"proc", b"/proc", b"proc", _MS_HARMLESS, None):

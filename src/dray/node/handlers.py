@@ -97,7 +97,10 @@ async def _collected(session: ExecSession, stream: str) -> bytes:
 
 
 def _port(port: int | str, container: AnyContainer) -> int | None:
-    """Return the number of a port; a name is looked up in the container's ports. None if the name is unknown."""
+    """Return the number of a port; a name is looked up in the container's ports. None if the name is unknown.
+
+    Text that is a decimal number is that port.
+    """
     if isinstance(port, int):
         return port
     if port.isdecimal():

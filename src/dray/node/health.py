@@ -46,7 +46,10 @@ class DeviceHealthCache:
         self._timer: Timer | None = None
 
     def of(self, driver: str, pool: str, device: str) -> HealthCondition | None:
-        """Return the health of a device: Unknown without a current report, None if the driver reports no health."""
+        """Return the health of a device: Unknown without a current report, None if the driver reports no health.
+
+        None also applies to a driver that is not known.
+        """
         if driver not in self._speaking:
             return None
         entry = self._entries.get((driver, pool, device))

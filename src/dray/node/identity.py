@@ -124,7 +124,10 @@ class Heartbeat:
                 log.debug("node %s: %s", self._identity.name, error)
 
     async def _counts_as_ready(self) -> bool:
-        """Whether the Ready condition in the API is True, so that no controller has marked the node as dead."""
+        """Whether the Ready condition in the API is True, so that no controller has marked the node as dead.
+
+        Returns True for a node without a Ready condition. Raises NotFound if the node does not exist.
+        """
         node = await self._client.get(Node, self._identity.name)
         return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 

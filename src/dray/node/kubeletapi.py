@@ -72,7 +72,10 @@ class KubeletApi:
         return web.json_response({"node": node, "pods": [*pods.values()]})
 
     async def _measured(self) -> tuple[ContainerUsage, list[tuple[Pod, ContainerAttempt, ContainerUsage]]]:
-        """Return the resource usage of the machine and of each running container of a pod. Reads files in a thread."""
+        """Return the resource usage of the machine and of each running container of a pod. Reads files in a thread.
+
+        The second value has pod, attempt and usage of each container whose usage could be measured.
+        """
         running: dict[ContainerKey, tuple[Pod, ContainerAttempt]] = {}
         for pod in [*self._pods()]:
             running |= {a.key: (pod, a) for a in self._runtime.attempts(pod.metadata.uid) if a.running}

@@ -111,7 +111,11 @@ def _decide_init(
     decision: PodSteps,
     started: ContainerNames | None,
 ) -> bool:
-    """Add the steps of init containers. Returns whether all of them are done, so that main containers may run."""
+    """Add the steps of init containers. Returns whether all of them are done, so that main containers may run.
+
+    `started` are the containers whose postStart hooks and startup probes are done; None means all. `now` is in
+    seconds since 1970.
+    """
     mains_begun = any(histories.get(container.name) for container in pod.spec.containers)
     for container in pod.spec.initContainers:
         attempt = last(histories, container.name)
@@ -151,7 +155,10 @@ def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDela
 
 
 def _runs_again(pod: Pod, container: Container, attempt: ContainerAttempt) -> bool:
-    """Whether a container still runs, or will be restarted after this end."""
+    """Whether a container still runs, or will be restarted after this end.
+
+    The rules of the container come first, then its restart policy or that of the pod.
+    """
     if attempt.exit_code is None or any(_applies(rule, attempt.exit_code) for rule in container.restartPolicyRules):
         return True
     policy = container.restartPolicy or pod.spec.restartPolicy

@@ -84,7 +84,11 @@ async def read_log(file: Path, options: LogOptions, running: Callable[[], bool])
 
 
 async def _batches(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[list[bytes]]:
-    """Yield the lines of a log in batches of one chunk, yielding to the event loop in between: a log may have 20 MiB."""
+    """Yield the lines of a log in batches of one chunk, yielding to the event loop in between: a log may have 20 MiB.
+
+    Lines are complete but without their newline. Ends at the end of the log, or when following, once `running`
+    returns False and everything is read.
+    """
     reader = _Growing(file, follow=options.follow)
     older = _older(file, reader)
     try:
@@ -121,7 +125,10 @@ class _Growing:
         self._rest = b""
 
     def lines(self) -> list[bytes] | None:
-        """Return the complete lines of the next chunk, or None if no more data is available now."""
+        """Return the complete lines of the next chunk, or None if no more data is available now.
+
+        The list is empty if the chunk ends in the middle of its first line.
+        """
         data = self._chunk()
         if not data:
             return None

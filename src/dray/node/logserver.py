@@ -53,7 +53,11 @@ class LogServer:
         self._guarded = False
 
     async def start(self, address: str, port: int, root: Path, authority: str) -> int:
-        """Start to listen. Returns the port, or 0 if listening would not be safe (no CA and not a loopback address)."""
+        """Start to listen. Returns the port, or 0 if listening would not be safe (no CA and not a loopback address).
+
+        With port 0 the system chooses one. `root` is the agent's directory, `authority` the CA that signs API
+        servers' certificates, or "" to serve without TLS.
+        """
         self._guarded = bool(authority)
         if not authority and not ipaddress.ip_address(address).is_loopback:
             return 0

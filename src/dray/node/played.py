@@ -16,7 +16,10 @@ class BadAnnotation(ValueError):
 
 
 def run_seconds(annotations: Mapping[str, str]) -> float | None:
-    """Return how long a simulated container runs, or None if it runs until it is stopped."""
+    """Return how long a simulated container runs, or None if it runs until it is stopped.
+
+    Raises BadAnnotation if the annotation is not a number of seconds from 0 to below 1e9.
+    """
     text = annotations.get(SECONDS)
     if text is None:
         return None

@@ -126,7 +126,10 @@ class Plugins:
         self._group: asyncio.TaskGroup | None = None
 
     def find(self, name: str) -> DriverConnection | None:
-        """Return the instance of a driver to call, or None: the latest that is connected, otherwise the latest."""
+        """Return the instance of a driver to call, or None: the latest that is connected, otherwise the latest.
+
+        None means that no instance is registered.
+        """
         instances = [*self._instances.get(name, {}).values()]
         return next((d for d in reversed(instances) if d.connected), instances[-1] if instances else None)
 

@@ -37,7 +37,10 @@ class PodClaimUser:
 
     @property
     def next_try(self) -> float:
-        """Seconds until the next attempt."""
+        """Seconds until the next attempt.
+
+        0 if an attempt is due now.
+        """
         return max(0.0, self._again - self._node.clock.monotonic())
 
     def hurry(self) -> None:
@@ -80,7 +83,11 @@ class PodClaimUser:
         return None
 
     async def unprepared(self, pod: Pod | None) -> bool:
-        """Unprepare the claims of a pod whose containers have ended. Returns False if another attempt is needed."""
+        """Unprepare the claims of a pod whose containers have ended. Returns False if another attempt is needed.
+
+        Returns True at once if the pod holds no claims here, and False without an attempt during the pause after a
+        failure. `pod` is None if the API has no such pod any more; then a failure causes no event.
+        """
         if not self._ending:  # a pause from the time when the pod should run does not apply to its end
             self._ending = True
             self.hurry()

@@ -62,7 +62,10 @@ class Starter:
 
     @property
     def next_try(self) -> float | None:
-        """Seconds until the next attempt of a failed start, or None if no start has failed."""
+        """Seconds until the next attempt of a failed start, or None if no start has failed.
+
+        The value is 0 if an attempt is due now.
+        """
         now = self._node.clock.monotonic()
         return min((max(0.0, until - now) for _, until in self._troubles.values()), default=None)
 
@@ -81,12 +84,19 @@ class Starter:
         return max(0.1, self._due() - self._node.clock.time())
 
     def _due(self) -> float:
-        """Return the time of the next update of volumes."""
+        """Return the time of the next update of volumes.
+
+        The time is in seconds since 1970.
+        """
         renewal = self._volumes.renewal
         return self._refresh if renewal is None else min(self._refresh, renewal)
 
     async def start(self, pod: Pod, name: str, histories: Histories) -> ContainerWaits | None:
-        """Start a container. Returns None if it was started, otherwise why it waits."""
+        """Start a container. Returns None if it was started, otherwise why it waits.
+
+        During the pause after a failure nothing is tried, and the previous reason is returned. Raises KeyError if the
+        pod has no such container.
+        """
         waiting, until = self._troubles.get(name, (None, 0.0))
         if waiting is not None and until > self._node.clock.monotonic():
             return waiting
@@ -166,7 +176,10 @@ class Starter:
         return task
 
     async def _image(self, pod: Pod, container: AnyContainer) -> StoredImage | None:
-        """Return the image of a container, or None if containers use no images; an event says so once."""
+        """Return the image of a container, or None if containers use no images; an event says so once.
+
+        Raises NoImage while the image cannot be had.
+        """
         images, runtime = self._node.images, self._node.runtime
         if images is not None and images.used and runtime.mounts_volumes:
             image = await images.ensure(pod, container, self._sources)

@@ -197,7 +197,10 @@ class PodWorker:
                 self._node.recorder.warning(pod, "BackOff", f"Back-off restarting failed {who}")
 
     async def _start(self, pod: Pod, histories: Histories, decision: PodSteps) -> bool:
-        """Start the containers of a decision. Returns whether at least one was started."""
+        """Start the containers of a decision. Returns whether at least one was started.
+
+        Reasons why others wait are added to `decision.waiting`.
+        """
         assert self._starter is not None
         for name in decision.start:
             waiting = await self._starter.start(pod, name, histories)
@@ -216,7 +219,10 @@ class PodWorker:
     # How long to run
 
     def _refused(self, pod: Pod, histories: Histories) -> tuple[str, str] | None:
-        """Return reason and message why the pod may no longer run, or None if it may."""
+        """Return reason and message why the pod may no longer run, or None if it may.
+
+        Host ports are checked only for a pod without containers. An event is recorded for a conflict.
+        """
         if not histories and (holder := self._port_holder(pod)):
             self._node.recorder.warning(pod, "NodePorts", holder)
             return "NodePorts", holder
@@ -226,13 +232,19 @@ class PodWorker:
         return None
 
     def _deadline(self, pod: Pod) -> float | None:
-        """Return the seconds until activeDeadlineSeconds is reached, or None if the pod has no deadline."""
+        """Return the seconds until activeDeadlineSeconds is reached, or None if the pod has no deadline.
+
+        The value is negative once the deadline has passed. None also applies to a pod without a start time.
+        """
         if pod.spec.activeDeadlineSeconds is None or pod.status.startTime is None:
             return None
         return parse_timestamp(pod.status.startTime) + pod.spec.activeDeadlineSeconds - self._node.clock.time()
 
     def _port_holder(self, pod: Pod) -> str:
-        """Return a message naming the pod of this node that holds a host port of a new pod, or "" if all are free."""
+        """Return a message naming the pod of this node that holds a host port of a new pod, or "" if all are free.
+
+        Returns "" for a pod that has begun. Another pod holds its ports if it has begun or is older than this pod.
+        """
         wanted = [*host_ports(pod.spec.containers)]
         if not wanted or self._has_begun(pod):
             return ""
@@ -423,5 +435,8 @@ class PodWorker:
 
 
 def _age(pod: Pod) -> tuple[str, str]:
-    """Sort key that orders pods by creation time."""
+    """Sort key that orders pods by creation time.
+
+    Pairs creation timestamp (or "") and uid.
+    """
     return pod.metadata.creationTimestamp or "", pod.metadata.uid

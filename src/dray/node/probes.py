@@ -31,7 +31,10 @@ class Streak:
         self.good = good
 
     def add(self, ok: bool) -> bool:
-        """Count a result. Returns whether its threshold is reached."""
+        """Count a result. Returns whether its threshold is reached.
+
+        `good` changes to the result when the threshold is reached. A different result starts the count again.
+        """
         self._count = self._count + 1 if ok == self._last else 1
         self._last = ok
         if self._count < self._needed[ok]:

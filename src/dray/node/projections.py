@@ -49,7 +49,7 @@ class ProjectedTokens:
 
     @property
     def renewal(self) -> float | None:
-        """The time when the next token must be renewed, or None without tokens."""
+        """The time (seconds since 1970) when the next token must be renewed, or None without tokens."""
         return min((token.renew for token in self._issued.values()), default=None)
 
     async def get(self, pod: Pod, projection: ServiceAccountTokenProjection) -> str:
@@ -106,7 +106,11 @@ class Projections:
         return files
 
     async def _of(self, pod: Pod, source: Any, volume: str, mode: int) -> Files:
-        """Return the files of one source of a volume or projection, which differ only in a secret's name field."""
+        """Return the files of one source of a volume or projection, which differ only in a secret's name field.
+
+        Raises ConfigProblem for an unsupported source, or if a required object or key is missing. `mode` is the
+        default file mode.
+        """
         if source.configMap is not None:
             name = source.configMap.name
             data = await self._sources.data("configmap", name)

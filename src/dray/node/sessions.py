@@ -93,7 +93,10 @@ def receive(listener: Any) -> GuardianRequest | None:
 def start(
     request: GuardianRequest, task: dict[str, Any], inner: Callable[[], int], become: Callable[..., None]
 ) -> Session | None:
-    """Start the requested command in a child process. Returns its session, or None if no process could be created."""
+    """Start the requested command in a child process. Returns its session, or None if no process could be created.
+
+    `inner` returns the pid of the container's process, or 0.
+    """
     try:
         session = Session(request.connection, os.fork())
         if session.pid == 0:
@@ -174,7 +177,10 @@ def _described(error: OSError) -> str:
 
 
 def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[str, Any]) -> int:
-    """Run `act` in the namespaces of a process with no more rights than that process. Returns the exit code."""
+    """Run `act` in the namespaces of a process with no more rights than that process. Returns the exit code.
+
+    Raises OSError if the pid is 0 or a namespace cannot be entered. A signal's exit code is 128 plus its number.
+    """
     if not pid:
         raise OSError("the container is starting or ending")
     import foreground  # type: ignore[import-not-found]  # beside this file; containers do not see it
@@ -201,7 +207,10 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
 
 
 def _settled(inner: Callable[[], int]) -> int:
-    """Wait until the container's process is no longer bwrap or runc. Returns its pid, or 0 if it has none."""
+    """Wait until the container's process is no longer bwrap or runc. Returns its pid, or 0 if it has none.
+
+    Gives up after a limited number of looks and returns whichever pid there is.
+    """
     for _ in range(_SETTLE_LOOKS):
         pid = inner()
         with contextlib.suppress(OSError):
@@ -225,7 +234,10 @@ def _join_groups(pid: int) -> None:
 
 
 def _enter(pid: int) -> bool:
-    """Enter the namespaces of a process. Returns whether user ids still have the same meaning as on the host."""
+    """Enter the namespaces of a process. Returns whether user ids still have the same meaning as on the host.
+
+    Raises OSError if a namespace cannot be entered.
+    """
     files = {name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in (*_NAMESPACES, "user")}
     own = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in files}  # read before /proc changes
     owner = fcntl.ioctl(files["mnt"], _NS_GET_USERNS)

@@ -67,7 +67,10 @@ def reserve(path: str, size: int) -> None:
 
 
 def start_time(pid: int | str) -> int:
-    """Return when a process started, in ticks since boot; together with the pid this identifies the process."""
+    """Return when a process started, in ticks since boot; together with the pid this identifies the process.
+
+    Raises OSError if the process is gone. `pid` may be "self".
+    """
     with open(f"/proc/{pid}/stat") as stream:
         return int(stream.read().rpartition(")")[2].split()[19])
 
@@ -170,7 +173,10 @@ class ContainerProcess:
         self.ends = Ends(task)
 
     def start(self, directory: str) -> str:
-        """Fork the container's process, which begins only after its pid is on disk. Returns the error, or ""."""
+        """Fork the container's process, which begins only after its pid is on disk. Returns the error, or "".
+
+        The error says why the process could not be executed.
+        """
         go_read, go_write = os.pipe()
         failed_read, failed_write = os.pipe()
         self.pid = os.fork()
@@ -238,6 +244,7 @@ def inner_of(task: dict[str, Any], pid: int) -> int:
     """Return the pid of the process that signals are meant for, or 0 if there is none yet.
 
     That process may be a descendant of `pid`, the process that was started, or be named in a pid file.
+    `task["depth"]` is the number of generations from `pid` down to that process.
     """
     if task.get("pid_file"):
         try:
@@ -333,7 +340,10 @@ class ContainerWatch:
         self.on(children_ended(), self._reap)
 
     def follow(self) -> int:
-        """Copy output until the container has ended. Returns its wait status."""
+        """Copy output until the container has ended. Returns its wait status.
+
+        Output that other processes hold open is read for at most `DRAIN_SECONDS` after the end.
+        """
         self._outputs = dict(self._workload.ends.outputs)
         self._read_on()
         deadline = None
@@ -468,7 +478,10 @@ def kill_descendants() -> None:
 
 
 def children_ended() -> int:
-    """Return a descriptor that becomes readable when a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended.
+
+    The descriptor is not blocking.
+    """
     reads, writes = os.pipe()
     for descriptor in (reads, writes):
         os.set_blocking(descriptor, False)
@@ -485,7 +498,10 @@ def outcome(status: int) -> dict[str, Any]:
 
 
 def began(task: dict[str, Any]) -> bool:
-    """Whether the program of an ended container was executed, as opposed to only bwrap or runc."""
+    """Whether the program of an ended container was executed, as opposed to only bwrap or runc.
+
+    Files of the task tell: its pid file, or bwrap's report. Without either the answer is True.
+    """
     if task.get("pid_file"):
         return os.path.exists(task["pid_file"])
     if task.get("report"):

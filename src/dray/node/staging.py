@@ -33,7 +33,8 @@ def staged(mounts: Iterable[BindMount], image: str, directory: Path) -> tuple[li
     """Return a prefix for bwrap's or runc's command line and the mounts that it shall make. The prefix may be empty.
 
     If mounts with a subPath or an image must be staged, the prefix runs this module first. An image appears at
-    `rootfs` in the attempt's directory.
+    `rootfs` in the attempt's directory. `image` is the directory of the image's files, or "" for none. Raises OSError
+    if a directory exists already.
     """
     from dataclasses import replace
 

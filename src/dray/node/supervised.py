@@ -178,7 +178,10 @@ class Supervised:
         raise ContainerStartError(f"target container {task.target} is not running")
 
     def _pid_of(self, task: Task) -> int:
-        """Return the pid of the task's target container, or 0 if it has none yet."""
+        """Return the pid of the task's target container, or 0 if it has none yet.
+
+        A task without a running target container also gives 0.
+        """
         for attempt in self.attempts(task.key.pod):
             if attempt.key.container == task.target and attempt.running:
                 directory = self._directories[attempt.key]
@@ -344,7 +347,8 @@ class Supervised:
 def _guardian(directory: Path, output: int) -> int:
     """Start a guardian and return its pid.
 
-    Uses posix_spawn, because fork handlers and `preexec_fn` conflict with the threads of gRPC.
+    Uses posix_spawn, because fork handlers and `preexec_fn` conflict with the threads of gRPC. `output` is the
+    descriptor for the guardian's standard output. Raises OSError if it cannot be started.
     """
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -370,7 +374,10 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
 
 
 def _said(directory: Path, task: dict[str, Any], end: dict[str, Any]) -> str:
-    """Return the message of an ended attempt: why it was not started, or its termination message."""
+    """Return the message of an ended attempt: why it was not started, or its termination message.
+
+    The message may be empty.
+    """
     if end["reason"] == "StartError":  # the log holds only the output of bwrap or runc
         return why_not_started(last_line(directory), task["program"])
     return termination_message(directory, task, end["code"])
@@ -403,7 +410,10 @@ def _tail(file: Path) -> str:
 
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[bool]:
-    """Try to take the guardian's lock. Yields False if the guardian holds the lock."""
+    """Try to take the guardian's lock. Yields False if the guardian holds the lock.
+
+    The lock is released at the end of the `with` block.
+    """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

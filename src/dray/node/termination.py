@@ -17,7 +17,11 @@ _LOG_PREFIX_BYTES = 60  # of a log line: time, stream and kind
 
 
 def termination_message(directory: Path, task: dict[str, Any], code: int) -> str:
-    """Return the termination message of an ended attempt, or "" if it has none."""
+    """Return the termination message of an ended attempt, or "" if it has none.
+
+    If the container wrote none and failed, the end of its log is used if the container asks for that. `code` is the
+    exit code.
+    """
     wanted = task.get("message")  # missing in tasks that an earlier version started
     if not wanted:
         return ""
@@ -28,7 +32,10 @@ def termination_message(directory: Path, task: dict[str, Any], code: int) -> str
 
 
 def last_line(directory: Path) -> str:
-    """Return the last line of an attempt's log."""
+    """Return the last line of an attempt's log.
+
+    Returns "" for an empty log.
+    """
     return _last_lines(directory / "log").decode(errors="replace").rstrip().rpartition("\n")[2]
 
 

@@ -41,7 +41,10 @@ def of_descendants(guardians: Mapping[int, T]) -> dict[T, ContainerUsage]:
 
 
 def _guardian(pid: int, processes: Mapping[int, _Process], guardians: Mapping[int, T]) -> int:
-    """Return the nearest ancestor of a process (or itself) that is a guardian, or 0."""
+    """Return the nearest ancestor of a process (or itself) that is a guardian, or 0.
+
+    Returns 0 if no ancestor is a guardian. The keys of both mappings are pids.
+    """
     while pid and pid not in guardians:
         pid = processes[pid].parent if pid in processes else 0
     return pid

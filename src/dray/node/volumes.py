@@ -57,7 +57,7 @@ class Volumes:
 
     @property
     def renewal(self) -> float | None:
-        """The time when a service account token must be renewed, or None without tokens."""
+        """The time (seconds since 1970) when the next service account token must be renewed, or None without tokens."""
         return self._tokens.renewal
 
     async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[BindMount]:

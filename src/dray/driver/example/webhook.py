@@ -56,7 +56,10 @@ async def _validate(request: web.Request) -> web.Response:
 
 
 def problems(obj: Tree) -> Iterator[str]:
-    """Yield the errors in this driver's parameters in a claim, a template or a class."""
+    """Yield the errors in this driver's parameters in a claim, a template or a class.
+
+    Yields nothing for parameters of other drivers. `obj` is a ResourceClaim, ResourceClaimTemplate or DeviceClass.
+    """
     is_class = obj["kind"] == "DeviceClass"
     spec = obj["spec"]["spec"] if obj["kind"] == "ResourceClaimTemplate" else obj["spec"]
     configs = spec.get("config") if is_class else (spec.get("devices") or {}).get("config")

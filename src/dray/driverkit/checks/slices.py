@@ -145,7 +145,10 @@ async def _pools(setting: Setting) -> dict[str, list[ResourceSlice]]:
 
 
 async def _rests(setting: Setting) -> bool:
-    """Whether no slice is written for a while."""
+    """Whether no slice is written for a while.
+
+    The time is `setting.patience.quiet` seconds.
+    """
     before = await _versions(setting)
     await asyncio.sleep(setting.patience.quiet)
     return await _versions(setting) == before

@@ -82,7 +82,11 @@ class Archives:
 
 
 def _places(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each layout and archive below a directory with the repository that its path names."""
+    """Yield each layout and archive below a directory with the repository that its path names.
+
+    The repository is the path relative to the directory, for an archive without its suffix. At most `_MOST_LAYOUTS`
+    files are looked at.
+    """
     left = _MOST_LAYOUTS
     for parent, directories, files in os.walk(directory):
         here = Path(parent)
@@ -147,7 +151,11 @@ def _in_layout(read: OpenMember, repository: str, name: ImageName, what: str) ->
 
 
 def _is_meant(descriptor: Descriptor, repository: str, name: ImageName, alone: bool) -> bool:
-    """Whether an entry of an index is the image with this name."""
+    """Whether an entry of an index is the image with this name.
+
+    A digest in the name decides alone. Otherwise the entry's own name counts; without one, the only entry (`alone`)
+    is the image `latest` of `repository`.
+    """
     if name.digest:
         return descriptor.digest == name.digest
     named = next((descriptor.annotations[key] for key in _REF_NAMES if key in descriptor.annotations), "")

@@ -47,7 +47,7 @@ class Library:
                 self._names = json.loads(read_regular(directory / "names.json"))
 
     def named(self, name: str) -> StoredImage | None:
-        """Return the image that was last pulled under this name, or None."""
+        """Return the image that was last pulled under this name, or None if there is none or it was removed."""
         digest = self._names.get(name)
         return None if digest is None else self.get(digest)
 

@@ -90,7 +90,10 @@ def is_index(data: bytes, media_type: str) -> bool:
 
 
 def architecture() -> str:
-    """Return this machine's architecture as images and nodes name it, such as amd64."""
+    """Return this machine's architecture as images and nodes name it, such as amd64.
+
+    An unknown machine type is returned as the system names it.
+    """
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine)
 

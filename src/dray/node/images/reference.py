@@ -44,7 +44,10 @@ class ImageName:
 
     @property
     def full(self) -> str:
-        """The complete name, with defaults for all parts that were left out."""
+        """The complete name, with defaults for all parts that were left out.
+
+        The form is `registry/repository:tag`, followed by the digest if the name has one.
+        """
         return f"{self.registry}/{self.repository}" + (f":{self.tag}" if self.tag else "") + self._at
 
     @property

@@ -87,7 +87,7 @@ class Registries:
 
 
 def _usual(registry: str) -> str:
-    """Return the default URL of a registry."""
+    """Return the default URL of a registry: with http on this machine (localhost or a loopback address), else https."""
     if registry == DEFAULT_REGISTRY:
         return "https://registry-1.docker.io"
     host = urlsplit(f"//{registry}").hostname or ""
@@ -139,7 +139,11 @@ class _Repository:
             return data, answer.content_type
 
     async def _blob(self, descriptor: Descriptor, directory: Path) -> Path:
-        """Download a blob and check its digest. Returns the file."""
+        """Download a blob and check its digest. Returns the file.
+
+        Raises ImageError if the blob is too large or has another digest. The file in `directory` is named by the
+        digest.
+        """
         check, size = hasher(descriptor.digest), 0
         limit = descriptor.size if descriptor.size >= 0 else _MOST_BLOB_BYTES
         file = directory / descriptor.digest.replace(":", "-")

@@ -16,7 +16,8 @@ _MOST_BYTES = 1 << 20
 def image_user(rootfs: Path, text: str) -> tuple[int, int]:
     """Return the numeric user and group of an image's `User` setting; an empty setting means root.
 
-    Raises `ConfigProblem` if the image's files do not know a name.
+    Raises `ConfigProblem` if the image's files do not know a name. `text` is USER or USER:GROUP, with names or
+    numbers. `rootfs` is the directory of the image's files.
     """
     user, _, group = text.partition(":")
     entry = _entry(rootfs, "etc/passwd", user or "0")
