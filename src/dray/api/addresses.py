@@ -17,7 +17,10 @@ def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def is_network(text: str, strict: bool = False) -> bool:
-    """Return whether the text is a network in CIDR notation; with `strict`, without host bits."""
+    """Return whether the text is a network in CIDR notation; with `strict`, without host bits.
+
+    An address without `/` is not a network.
+    """
     try:
         ipaddress.ip_network(text, strict=strict)
     except ValueError:

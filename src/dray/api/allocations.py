@@ -49,7 +49,10 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def touched(self) -> tuple[DeviceId, ...]:
-        """The devices in use, completely or in part, without duplicates; these consume counters."""
+        """The devices in use, completely or in part, without duplicates; these consume counters.
+
+        The devices held completely come first.
+        """
         if not self.shares:
             return self.devices
         return tuple(dict.fromkeys((*self.devices, *(share.device for share in self.shares))))
@@ -104,7 +107,10 @@ def together(several: Iterable[Taken]) -> Taken:
 
 
 def consumed(shares: Iterable[Share]) -> dict[DeviceId, dict[str, Quantity]]:
-    """Return the total capacity that shares consume, by device and capacity name."""
+    """Return the total capacity that shares consume, by device and capacity name.
+
+    Devices without a share are left out. Raises QuantityError if an amount is invalid.
+    """
     found: dict[DeviceId, dict[str, Quantity]] = {}
     for share in shares:
         own = found.setdefault(share.device, {})

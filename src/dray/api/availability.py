@@ -51,7 +51,7 @@ class PublishedDevice(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def node(self) -> str:
-        """The node of the device; empty if several nodes can reach it."""
+        """The name of the node of the device; empty if several nodes can reach it."""
         return self.slice.spec.nodeName or self.device.nodeName or ""
 
     @property
@@ -78,7 +78,7 @@ class PublishedPool(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The node of all slices of the pool; empty if they do not have a common node."""
+        """The name of the node of all slices of the pool; empty if they do not have a common node."""
         nodes = {one.spec.nodeName or "" for one in self.slices}
         return nodes.pop() if len(nodes) == 1 else ""
 
@@ -106,7 +106,10 @@ class ClusterPools:
         return found
 
     def slices_of(self, name: PoolName) -> Iterator[ResourceSlice]:
-        """Return an iterator over the slices of a pool, of all generations, with the taints of rules."""
+        """Return an iterator over the slices of a pool, of all generations, with the taints of rules.
+
+        The iterator is empty if the pool is unknown.
+        """
         return (self.tainted(one) for one in self._slices.get(name, ()))
 
     def tainted(self, piece: ResourceSlice) -> ResourceSlice:
@@ -230,12 +233,18 @@ class PoolUse:
         return [(claim, share) for claim in claims for share in taken_by_claim(claim).shares if share.device == id_]
 
     def consumed(self, name: str) -> dict[str, Quantity]:
-        """Return the capacity of a device that its shares consume, by capacity name."""
+        """Return the capacity of a device that its shares consume, by capacity name.
+
+        The dict is empty if no claim has a share of the device.
+        """
         id_ = DeviceId(*self.pool.name, name)
         return consumed(share for _, share in self.shares(name)).get(id_, {})
 
     def used_part(self, name: str) -> float | None:
-        """Return the consumed fraction of a device (0 to 1); None if it is unused or a claim holds all of it."""
+        """Return the consumed fraction of a device (0 to 1); None if it is unused or a claim holds all of it.
+
+        The largest fraction of a capacity counts. Returns 0 if shares consume no capacity.
+        """
         id_ = DeviceId(*self.pool.name, name)
         claims = self.holders.claims(id_)
         if not claims or any(id_ in taken_by_claim(claim).devices for claim in claims):

@@ -37,7 +37,10 @@ class DeviceBinding(msgspec.Struct, frozen=True):
 
 
 def waiting_results(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationResult]:
-    """Yield the allocated devices of a claim that have binding conditions."""
+    """Yield the allocated devices of a claim that have binding conditions, whether these are met or not.
+
+    Yields nothing if the claim is not allocated.
+    """
     if claim.status.allocation is not None:
         for result in claim.status.allocation.devices.results:
             if result.bindingConditions:
@@ -61,7 +64,10 @@ def device_binding(claim: ResourceClaim) -> DeviceBinding:
 
 
 def binding_deadline(claim: ResourceClaim, timeout: float) -> float | None:
-    """Return the time at which devices that are not ready count as failed; None if the allocation has no timestamp."""
+    """Return the time at which devices that are not ready count as failed; None if the allocation has no timestamp.
+
+    The time is in seconds since 1970; `timeout` is in seconds. Also returns None if the claim is not allocated.
+    """
     allocation = claim.status.allocation
     if allocation is None or not allocation.allocationTimestamp:
         return None
@@ -70,7 +76,10 @@ def binding_deadline(claim: ResourceClaim, timeout: float) -> float | None:
 
 
 def is_lost(claim: ResourceClaim, now: float, timeout: float) -> bool:
-    """Return whether the devices of a claim will not become ready: a condition failed, or the deadline has passed."""
+    """Return whether the devices of a claim will not become ready: a condition failed, or the deadline has passed.
+
+    `now` is in seconds since 1970, `timeout` in seconds. Returns False if no device has binding conditions.
+    """
     if next(waiting_results(claim), None) is None:
         return False
     found = device_binding(claim)

@@ -115,7 +115,10 @@ class CdiSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def split_id(qualified: str) -> tuple[str, str, str]:
-    """Parse a qualified device name `vendor/class=name`. Returns vendor, class and name; raises CdiError."""
+    """Parse a qualified device name `vendor/class=name`. Returns vendor, class and name.
+
+    Raises CdiError if the text has another form or a part is invalid.
+    """
     kind, equals, name = qualified.partition("=")
     vendor, slash, class_ = kind.partition("/")
     if not (equals and slash):
@@ -126,7 +129,7 @@ def split_id(qualified: str) -> tuple[str, str, str]:
 
 
 def kind_problem(kind: str) -> str:
-    """Return the problem of a kind `vendor/class`; empty if it is valid."""
+    """Return an error message if a kind `vendor/class` is invalid, otherwise an empty string."""
     vendor, _, class_ = kind.partition("/")
     for what, part in (("vendor", vendor), ("class", class_)):
         if not _KIND_PART.fullmatch(part):
@@ -138,7 +141,7 @@ def kind_problem(kind: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return the problem of a device name; empty if it is valid."""
+    """Return an error message if the name of a CDI device is invalid, otherwise an empty string."""
     if _DEVICE_NAME.fullmatch(name):
         return ""
     return (
@@ -148,7 +151,10 @@ def name_problem(name: str) -> str:
 
 
 def problems(spec: CdiSpec) -> Iterator[str]:
-    """Yield one message per rule that a spec violates."""
+    """Yield one message per rule that a spec violates.
+
+    Other rules are not checked if the cdiVersion is unknown.
+    """
     if spec.cdiVersion not in VERSIONS:
         yield f"cdiVersion {spec.cdiVersion!r}: expected one of {', '.join(VERSIONS)}"
         return
@@ -197,7 +203,7 @@ def _edit_problems(edits: CdiEdits) -> Iterator[str]:
 
 
 def _texts(edits: CdiEdits) -> Iterator[str]:
-    """Yield all strings that become paths, arguments or environment variables."""
+    """Yield all strings that become paths, arguments or environment variables. Some can be empty."""
     yield from edits.env
     for node in edits.deviceNodes:
         yield from (node.path, node.hostPath)

@@ -61,18 +61,21 @@ def seconds(timestamp: str) -> float:
 
 
 def age(timestamp: str | None, now: float) -> str:
-    """Return the time since a timestamp as text, or `<unknown>` if it is missing or invalid."""
+    """Return the time since a timestamp as text, or `<unknown>` if it is missing or invalid.
+
+    `now` is in seconds since 1970.
+    """
     since = seconds(timestamp) if timestamp else 0.0
     return duration(now - since) if since else UNKNOWN
 
 
 def labels(values: Mapping[str, str]) -> str:
-    """Return labels as `key=value` pairs sorted by key, or `<none>`."""
+    """Return labels as `key=value` pairs sorted by key and separated by commas, or `<none>` if there are none."""
     return ",".join(f"{key}={values[key]}" for key in sorted(values)) or NONE
 
 
 def selector(value: meta.LabelSelector | None) -> str:
-    """Return a label selector in the text form of `kubectl get -l`."""
+    """Return a label selector in the text form of `kubectl get -l`, or `<none>` if it is None or empty."""
     if value is None:
         return NONE
     terms = [(key, f"{key}={text}") for key, text in value.matchLabels.items()]
@@ -96,6 +99,9 @@ def images(containers: Iterable[core.Container]) -> str:
 
 
 def some(items: Sequence[str]) -> str:
-    """Return the first three items, separated by commas, and the number of further items."""
+    """Return the first three items, separated by commas, and the number of further items.
+
+    For example `a,b,c + 2 more...`; empty if there are no items.
+    """
     more = f" + {len(items) - _SHOWN} more..." if len(items) > _SHOWN else ""
     return ",".join(items[:_SHOWN]) + more

@@ -74,7 +74,10 @@ class ClaimAccess(msgspec.Struct, frozen=True, gc=False):
 
 
 def _has_group(access: ClaimAccess) -> ClaimProblem | None:
-    """Fail if the pod's PodGroup does not exist: the pod's claims cannot be resolved without it."""
+    """Fail if the pod's PodGroup does not exist: the pod's claims cannot be resolved without it.
+
+    Returns None if the pod has no group or group claims are disabled.
+    """
     is_lost = access.group is None and access.known.sharing.groups and podclaims.group_name(access.pod)
     return access.problem(ClaimCode.GROUP_MISSING) if is_lost else None
 
@@ -104,7 +107,10 @@ def _is_placed_with_own(access: ClaimAccess, claim: ResourceClaim) -> bool:
 
 
 def _is_own(access: ClaimAccess) -> ClaimProblem | None:
-    """Fail if a generated claim was not created for the pod or its PodGroup. An unknown group is compared by name."""
+    """Fail if a generated claim was not created for the pod or its PodGroup. An unknown group is compared by name.
+
+    Returns None if the claim is right, does not exist or was not generated.
+    """
     claim, pod, group = access.claim, access.pod, access.group
     if claim is None or not access.use.generated:
         return None
@@ -275,7 +281,10 @@ def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
 
 
 def missing_for(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> ClaimProblem | None:
-    """Return the problem if a PodGroup or claim is missing that is needed before scheduling, otherwise None."""
+    """Return the problem if a PodGroup or claim is missing that is needed before scheduling, otherwise None.
+
+    Only the first problem is returned. `find` returns the claim with a name, or None.
+    """
     return _first(SEQUENCES[Purpose.WAIT], _accesses(pod, group, find, known))
 
 
@@ -304,7 +313,10 @@ def _is_named(uses: list[ClaimUse], claim: ResourceClaim, by_group: bool) -> boo
 
 
 def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
-    """Yield the names and device classes of a claim's requests; alternatives are named request/alternative."""
+    """Yield the names and device classes of a claim's requests; alternatives are named request/alternative.
+
+    A request with alternatives is not yielded itself.
+    """
     for request in claim.spec.devices.requests or ():
         if request.exactly is not None:
             yield request.name, request.exactly.deviceClassName
@@ -313,7 +325,10 @@ def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
 
 
 def is_within_reach(allocation: AllocationResult, node: str, labels: Mapping[str, str]) -> bool:
-    """Return whether the node with this name and these labels can use an allocation."""
+    """Return whether the node with this name and these labels can use an allocation.
+
+    Every node can use an allocation without node selector.
+    """
     return allocation.nodeSelector is None or node_selector_matches(allocation.nodeSelector, labels, node)
 
 

@@ -81,7 +81,7 @@ def state_of(claim: ResourceClaim | None) -> ClaimState:
 
 
 def has_devices(claim: ResourceClaim | None) -> bool:
-    """Return whether a claim is allocated, so in one of the `HOLDING` states."""
+    """Return whether a claim is allocated, so in one of the `HOLDING` states; False for None."""
     return claim is not None and claim.status.allocation is not None
 
 

@@ -43,7 +43,10 @@ class ClaimUsers(ABC):
         return uses_of(pod, self.group_of(pod))
 
     def consumers(self, namespace: str, claim: str) -> Iterator[Pod]:
-        """Yield all pods that use a claim, without duplicates."""
+        """Yield all pods that use a claim, without duplicates: directly or through their PodGroup.
+
+        `claim` is the name of the claim. Finished pods are included.
+        """
         key = f"{namespace}/{claim}"
         pods = self._pods_naming(key)
         yield from pods
@@ -55,7 +58,7 @@ class ClaimUsers(ABC):
                     yield pod
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
-        """Return whether a pod with a node that is not finished uses the claim."""
+        """Return whether any pod that has a node and is not finished uses the claim."""
         return any(map(holds_devices, self.consumers(claim.metadata.namespace, claim.metadata.name)))
 
 
@@ -63,7 +66,10 @@ class ClaimUsers(ABC):
 
 
 def claims_of_pod(pod: Pod) -> list[str]:
-    """Return the keys of the claims that a pod names without its group: in its entries or in its status."""
+    """Return the keys of the claims that a pod names without its group: in its entries or in its status.
+
+    A key is `namespace/name`. Entries without a known claim are left out.
+    """
     claims: list[str] = []
     for entry in pod.spec.resourceClaims:  # a loop is faster than a comprehension here, and this runs often
         claim = use_of(pod, entry).claim
@@ -85,6 +91,9 @@ def claims_of_group(group: PodGroup) -> list[str]:
 
 
 def pod_of_extended_resource_claim(claim: ResourceClaim) -> list[str]:
-    """Return the UID of the pod for whose extended resources a claim was made."""
+    """Return the UID of the pod for whose extended resources a claim was made, in a list.
+
+    The list is empty for other claims.
+    """
     owner = made_for(claim, "Pod") if is_extended_resource_claim(claim) else None
     return [owner.uid] if owner is not None else []

@@ -43,7 +43,10 @@ def _request(request: Tree) -> None:
 
 
 def claim_guards(spec: str) -> dict[str, tuple[str, ...]]:
-    """Return the fields of a claim behind each feature gate; `spec` is the path of the claim's spec."""
+    """Return the paths of the fields of a claim that each feature gate guards, by name of the gate.
+
+    `spec` is the path of the claim's spec.
+    """
     exactly, alternatives = f"{spec}.devices.requests[].exactly", f"{spec}.devices.requests[].firstAvailable[]"
     results = "status.allocation.devices.results[]"
 

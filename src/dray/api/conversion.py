@@ -64,7 +64,10 @@ def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
 
 
 def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
-    """Convert a custom object by its apiVersion or the webhook's result. Raises Lacking if that is missing."""
+    """Convert a custom object by its apiVersion or the webhook's result. Raises Lacking if that is missing.
+
+    Without a conversion webhook, only the apiVersion of `tree` is set, in place.
+    """
     assert resource.custom is not None
     wanted = resource.api_version(version)
     if resource.custom.converts and tree["apiVersion"] != wanted:

@@ -12,7 +12,7 @@ _NUMBER = re.compile("[0-9]+%?")
 
 
 def count(value: int | str | None) -> int:
-    """Return the number in a count or percentage; 0 if the text is neither."""
+    """Return the number in a count or percentage, for example 25 for `25%`; 0 for None or any other text."""
     if isinstance(value, str):
         return int(value.removesuffix("%")) if _NUMBER.fullmatch(value) else 0
     return value or 0

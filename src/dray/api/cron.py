@@ -55,7 +55,10 @@ class Schedule(msgspec.Struct, frozen=True):
     every: float = 0.0  # seconds
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first scheduled time after `moment`, in its time zone; None if none within five years."""
+        """Return the first scheduled time after `moment`, in its time zone; None if none within five years.
+
+        `@every` adds its period, at least one second, to the whole second of `moment`.
+        """
         if self.every:
             whole = moment.replace(microsecond=0)
             return whole + timedelta(seconds=max(1, int(self.every)))
@@ -83,7 +86,10 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Schedule:
-    """Parse a schedule. Raises ScheduleError."""
+    """Parse a schedule: five fields, a descriptor such as `@hourly`, or `@every` with a duration.
+
+    Raises ScheduleError if the text is invalid.
+    """
     text = text.strip()
     if not text:
         raise ScheduleError("empty spec string")
@@ -138,7 +144,10 @@ def _number(text: str, field: _Field) -> int:
 
 
 def _integer(text: str) -> int:
-    """Parse an ASCII number of at most 64 bits, as Kubernetes does."""
+    """Parse an ASCII number of at most 64 bits (signed), as Kubernetes does.
+
+    Raises ScheduleError for any other text.
+    """
     if not (text.isascii() and text.isdecimal()):
         raise ScheduleError(f"failed to parse int from {text}: it must be a number")
     digits = text.lstrip("0") or "0"

@@ -125,7 +125,7 @@ def _repeated(value: Any, tree: Any, path: str) -> Iterator[str]:
 
 
 def field_places(tree: Any) -> dict[str, int]:
-    """Return the position of each field in a tree, by path."""
+    """Return the position of each field in a tree, by path. Positions count all fields in the order of the tree."""
     return {path: place for place, path in enumerate(_paths(tree, ""))}
 
 
@@ -159,10 +159,10 @@ def _is_within(path: str, outer: str) -> bool:
 
 
 def check_kind(resource: Resource, expected: str, tree: Any) -> None:
-    """Raise BadRequest for a body of another kind or version than the request's. A missing kind or apiVersion is
-    accepted.
+    """Raise BadRequest for a body of another kind or version than the request's.
 
-    Raises Invalid if only the kind of a custom object differs.
+    A missing kind or apiVersion is accepted. Raises BadRequest too if the body is not an object, and Invalid if only
+    the kind of a custom object differs. `expected` is the apiVersion of the request.
     """
     if not isinstance(tree, dict):
         raise BadRequest(
@@ -195,10 +195,10 @@ def check_kind(resource: Resource, expected: str, tree: Any) -> None:
 
 
 def check(resource: Resource, version: str, tree: Any) -> list[str]:
-    """Validate the structure of a request's tree and bring it into canonical form, in place. Returns warnings
-    about unknown fields.
+    """Validate the structure of a request's tree and bring it into canonical form, in place.
 
-    Afterwards, every value has the type and canonical form of its field. Raises BadRequest if this is impossible.
+    Returns warnings about unknown fields. Afterwards, every value has the type and canonical form of its field.
+    Raises BadRequest if this is impossible, and Invalid if a custom object has another kind.
     """
     api_version = resource.api_version(version)
     check_kind(resource, api_version, tree)
@@ -227,7 +227,8 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
     """Validate the structure of a custom object: its metadata is typed, the rest is pruned and defaulted by its
     schema.
 
-    Values of a wrong type are reported later by validation, which lists all of them.
+    Returns the warnings about removed fields. Values of a wrong type are reported later by validation, which lists
+    all of them. Raises BadRequest for metadata of a wrong type and unfit field names.
     """
     assert resource.custom is not None
     node = resource.custom.versions[version].node
@@ -271,7 +272,10 @@ def to_object(resource: Resource, tree: Tree) -> Wire:
 
 
 def part(message: str, type_: type[T], tree: Tree) -> T | None:
-    """Convert a part of an object to canonical form and a struct. Returns None if it does not fit its struct."""
+    """Convert a part of an object to canonical form, in place, and to a struct. Returns None if it does not fit.
+
+    `message` is the schema name of the part.
+    """
     try:
         found = msgspec.convert(tree, type_)
         return msgspec.convert(tree, type_) if _tidy(_plan(message), tree) else found
@@ -378,7 +382,10 @@ def _visited_messages() -> frozenset[str]:
 
 
 def _tidy(plan: _Plan, tree: Tree) -> bool:
-    """Bring a tree into canonical form, in place. Returns whether anything changed."""
+    """Bring a tree into canonical form, in place. Returns whether anything changed except in JSON schemas.
+
+    Raises _WrongType if a value has no canonical form.
+    """
     visited = plan.visited
     empty: list[str] = []
     changed = False
@@ -419,7 +426,10 @@ class _NoComplaints(list[str]):
 
 
 def _tidy_schema(value: Any) -> None:
-    """Bring a JSON schema into canonical form. Structs hold it as an unchecked tree, so its types are checked here."""
+    """Bring a JSON schema into canonical form, in place. Raises _WrongType if it is not an object.
+
+    Structs hold a schema as an unchecked tree, so its types are checked here.
+    """
     if not isinstance(value, dict):
         raise _WrongType
     _walk(_plan(_SCHEMA), value, "", _NoComplaints())
@@ -448,7 +458,10 @@ def _canonical(type_: str, value: Any) -> Any:
 
 @lru_cache(maxsize=256)  # most timestamps repeat within the same second
 def canonical_time(text: str, micro: bool = False) -> str:
-    """Return a timestamp as Kubernetes writes it: in UTC, with whole seconds, or with six digits for `micro`."""
+    """Return a timestamp as Kubernetes writes it: in UTC, with whole seconds, or with six digits for `micro`.
+
+    Raises _WrongType if the text is not an RFC 3339 timestamp.
+    """
     match = _TIME.fullmatch(text)
     if match is None:
         raise _WrongType(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}"')
@@ -469,7 +482,7 @@ def _canonical_bytes(text: str) -> str:
 
 
 def _corrupt_at(text: bytes) -> int:
-    """Return the position of invalid base64 that Go reports."""
+    """Return the position of invalid base64 that Go reports; the length of the text if its end is missing."""
     read = 0  # number of characters in the current group of four
     for at, char in enumerate(text):
         if char in b"\r\n":
@@ -545,7 +558,10 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
 
 
 def _walk_union(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
-    """Walk a value that replaces a schema: a boolean, a list of schemas or a list of names."""
+    """Walk a value that replaces a schema: a boolean, a list of schemas or a list of names. Returns the value.
+
+    Raises _TypeMismatch for a value of another type.
+    """
     if not isinstance(value, bool if slot.message.endswith("Bool") else list):
         raise _mismatch(plan, value, _go_type("ref:" + _SCHEMA))
     for index, item in enumerate(value if isinstance(value, list) else ()):

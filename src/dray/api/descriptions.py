@@ -46,5 +46,8 @@ def describe(message: str, field: str = "") -> str:
 
 
 def describe_kind(field: str) -> str:
-    """Return the description of apiVersion, kind or metadata, which all objects have."""
+    """Return the description of apiVersion, kind or metadata, which all objects have.
+
+    Raises KeyError for another field.
+    """
     return _texts()["kind"][field]

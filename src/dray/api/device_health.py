@@ -34,7 +34,7 @@ def unhealthy_in_claim(claim: ResourceClaim) -> dict[DeviceId, str]:
 def unhealthy_in_pod(pod: Pod, claim_of: Callable[[str], ResourceClaim | None]) -> dict[DeviceId, str]:
     """Return the devices that the pod's node reports as unhealthy, each with the message.
 
-    `claim_of` returns the claim of an entry of the pod.
+    `claim_of` returns the claim of an entry of the pod by the entry's name, or None.
     """
     found: dict[DeviceId, str] = {}
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):

@@ -16,7 +16,7 @@ PREEMPTION = "PreemptionByScheduler"  # reason of the condition
 
 
 def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
-    """Yield the budgets that select a pod."""
+    """Yield the budgets in the pod's namespace whose selector matches the pod's labels."""
     for budget in budgets:
         selector = label_selector(budget.spec.selector)
         if budget.metadata.namespace == pod.metadata.namespace and selector.matches(pod.metadata.labels):
@@ -24,7 +24,10 @@ def budgets_of(pod: Pod, budgets: Iterable[PodDisruptionBudget]) -> Iterator[Pod
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Return whether a pod is being deleted because a scheduler preempted it."""
+    """Return whether a pod is being deleted because a scheduler preempted it.
+
+    The reason is read from its condition DisruptionTarget.
+    """
     if pod.metadata.deletionTimestamp is None:
         return False
     found = [condition for condition in pod.status.conditions if condition.type == DISRUPTION_TARGET]

@@ -104,7 +104,7 @@ class ApiError(Exception):
         self.details = details
 
     def status(self) -> dict[str, Any]:
-        """Return the Status object of the response."""
+        """Return the Status object of the response. An empty reason and empty details are left out."""
         answer: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",

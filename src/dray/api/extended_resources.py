@@ -66,19 +66,19 @@ class ExtendedResources:
             self._by_name[resource] = max(rivals, key=lambda name: self._classes[name].metadata.creationTimestamp or "")
 
     def class_of(self, resource: str) -> str | None:
-        """Return the class whose devices serve a resource, or None."""
+        """Return the name of the class whose devices serve a resource, or None if no class does."""
         if resource.startswith(IMPLICIT_PREFIX):
             name = resource.removeprefix(IMPLICIT_PREFIX)
             return name if name in self._classes else None
         return self._by_name.get(resource)
 
     def served(self, resources: Iterable[str]) -> dict[str, str]:
-        """Return those of the given resources that devices serve, with their classes."""
+        """Return those of the given resources that devices serve, with the names of their classes."""
         return {name: class_ for name in resources if (class_ := self.class_of(name)) is not None}
 
 
 def may_be_asked(pod: Pod) -> bool:
-    """Return whether a pod requests any extended resource, served by devices or not."""
+    """Return whether a container of a pod requests a resource with `/` in its name, served by devices or not."""
     for one in (*pod.spec.initContainers, *pod.spec.containers):
         resources = one.resources
         if (resources.limits or resources.requests) and "/" in "".join((*resources.limits, *resources.requests)):

@@ -222,7 +222,11 @@ class FeatureGates:
 
     @classmethod
     def of(cls, choices: Mapping[str, bool] | Iterable[tuple[str, bool]]) -> FeatureGates:
-        """Create a selection from names and values. Raises GateError if it is invalid."""
+        """Create a selection from names and values. Raises GateError for an unknown name or a missing requirement.
+
+        A name such as AllAlpha sets the gates of a stage that are not named themselves. A value that contradicts a
+        fixed gate is logged and ignored.
+        """
         named: dict[str, bool] = {}
         whole: dict[str, bool] = {}
         for name, value in choices.items() if isinstance(choices, Mapping) else choices:
@@ -244,7 +248,10 @@ class FeatureGates:
         return gates
 
     def enabled(self, name: str) -> bool:
-        """Return whether a gate is on, regardless of the gates that it requires."""
+        """Return whether a gate is on, regardless of the gates that it requires.
+
+        Raises KeyError for an unknown name.
+        """
         gate = _BY_NAME[_CANONICAL[name]]
         return self.chosen.get(gate.name, gate.default)
 
@@ -256,7 +263,10 @@ class FeatureGates:
                 raise GateError(f"feature gate {name} needs {', '.join(missing)}")
 
     def served(self, gate: str | None) -> bool:
-        """Return whether a gate and all gates that it requires are enabled; True for None."""
+        """Return whether a gate and all gates that it requires are enabled; True for None.
+
+        Raises KeyError for an unknown name.
+        """
         return gate is None or _CANONICAL[gate] in self.all_served
 
     @classmethod
@@ -274,7 +284,7 @@ class FeatureGates:
 
 
 def declared_features(gates: FeatureGates) -> tuple[str, ...]:
-    """Return the features that a node with these gates declares in its status."""
+    """Return the features that a node with these gates declares in its status: names of gates, sorted."""
     return tuple(sorted(name for name in _DECLARED if gates.served(name)))
 
 

@@ -16,7 +16,10 @@ _DEEPEST = 4  # maximum nesting of composite groups that validation allows
 
 
 def group_guards(path: str) -> dict[str, tuple[str, ...]]:
-    """Return the fields of a group, or of group templates, at a path, behind each feature gate."""
+    """Return the paths of the fields of a group, or of group templates, that each feature gate guards.
+
+    The result is by name of the gate. `path` is the path of the group's spec, or ends in `[]` for templates.
+    """
     nested = [
         "spec." + "compositePodGroupTemplates[]." * depth + "podGroupTemplates[]" for depth in range(1, _DEEPEST + 1)
     ]

@@ -10,7 +10,10 @@ Port = tuple[str, str, int]  # protocol, address, number
 
 
 def host_ports(containers: Iterable[Container]) -> Iterator[Port]:
-    """Yield the host ports of containers."""
+    """Yield the host ports of containers: protocol, address and number. Ports without hostPort are left out.
+
+    A missing protocol is TCP, a missing address 0.0.0.0.
+    """
     for container in containers:
         for port in container.ports:
             if port.hostPort:
@@ -18,7 +21,10 @@ def host_ports(containers: Iterable[Container]) -> Iterator[Port]:
 
 
 def collisions(wanted: Iterable[Port], used: Iterable[Port]) -> Iterator[Port]:
-    """Yield the wanted ports that conflict with used ports; 0.0.0.0 conflicts with every address."""
+    """Yield the wanted ports that conflict with used ports; 0.0.0.0 conflicts with every address.
+
+    Protocol and number must be equal for a conflict.
+    """
     taken = list(used)
     for port in wanted:
         protocol, address, number = port

@@ -172,7 +172,7 @@ class Resource:
         return f"Resource({self.qualified})"
 
     def key(self, namespace: str, name: str) -> str:
-        """Return the storage key of an object."""
+        """Return the storage key of an object: the prefix and `namespace/name`, or `name` for cluster-scoped kinds."""
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"
 
     def api_version(self, version: str | None = None) -> str:
@@ -190,7 +190,7 @@ class Resource:
         return self.custom.list_kind if self.custom is not None else f"{self.kind}List"
 
     def message(self, version: str | None = None) -> str:
-        """Return the schema name of this kind in a version."""
+        """Return the schema name of this kind in a version, by default the stored version."""
         if self.custom is not None:
             return self.custom.message(version or self.stored)
         package = _PACKAGES.get(self.group) or f"io.k8s.api.{self.group.partition('.')[0] or 'core'}"

@@ -67,7 +67,10 @@ class _Form:
         return "must not contain dots" if self.dotted is not None and self.dotted(text) else self.complaint
 
     def check(self, text: str, limit: int, unit: str = "characters") -> list[str]:
-        """Return the error messages about length and form. A matching text is ASCII, so its characters are its bytes."""
+        """Return the error messages about length and form. A matching text is ASCII, so its characters are its bytes.
+
+        The form of a very long text is not checked. `limit` is in bytes; `unit` is only for the message.
+        """
         if len(text) > _MATCHED:  # far above any limit, and matching time grows with the length
             return _at_most(text, limit, unit)
         if self.match(text):
@@ -203,7 +206,7 @@ def label_value(text: str) -> Complaints:
 
 @_remembered
 def qualified_name(text: str) -> Complaints:
-    """Return the errors if the text is no name with optional domain and slash: label keys, finalizers."""
+    """Return the errors if the text is not a name with an optional domain and slash: label keys, finalizers."""
     parts = text.split("/")
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -269,5 +272,5 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def is_owned_finalizer(finalizer: str) -> bool:
-    """Return whether a finalizer is a standard one or has a domain."""
+    """Return whether a finalizer is a standard one or contains a slash, as names with a domain do."""
     return "/" in finalizer or finalizer in _STANDARD_FINALIZERS

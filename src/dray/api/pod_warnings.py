@@ -40,7 +40,10 @@ def claim_warnings(spec: core.PersistentVolumeClaimSpec, path: str) -> Iterator[
 
 
 def fractional(amounts: Mapping[str, str], names: Sequence[str], path: str) -> Iterator[str]:
-    """Yield a warning for each of the named amounts that is not a whole number of bytes."""
+    """Yield a warning for each of the named amounts that is not a whole number of bytes.
+
+    `path` is the path of `amounts`. Names that are not in `amounts` are ignored.
+    """
     for name in names:
         # Kubernetes computes thousandths in 64 bits, which overflow for large amounts.
         if name in amounts and (Quantity.parse(amounts[name]).milli() + 2**63) % 2**64 % 1000 != 2**63 % 1000:

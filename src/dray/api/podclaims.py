@@ -108,14 +108,17 @@ def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
 
 
 def claims_of_group(group: PodGroup) -> list[str]:
-    """Return the names of a PodGroup's claims: the referenced ones and those created from templates."""
+    """Return the names of a PodGroup's claims: the referenced ones and those created from templates.
+
+    The names are without namespace.
+    """
     named = [entry.resourceClaimName for entry in group.spec.resourceClaims]
     made = [status.resourceClaimName for status in group.status.resourceClaimStatuses]
     return [name for name in (*named, *made) if name]
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether a pod uses claims, including one for extended resources."""
+    """Return whether a pod has entries for claims, or a claim for extended resources."""
     return bool(pod.spec.resourceClaims) or pod.status.extendedResourceClaimStatus is not None
 
 
@@ -125,7 +128,10 @@ def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
 
 
 def made_for(claim: ResourceClaim, kind: Literal["Pod", "PodGroup"]) -> OwnerReference | None:
-    """Return the owner reference of the pod or PodGroup for which a claim was generated, or None."""
+    """Return the owner reference of the pod or PodGroup for which a claim was generated, or None.
+
+    Only a controlling owner counts.
+    """
     for ref in claim.metadata.ownerReferences:
         if ref.controller and ref.kind == kind:
             return ref
@@ -157,12 +163,15 @@ def is_group(reference: ResourceClaimConsumerReference) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
-    """Return whether the consumer with this UID has a reservation."""
+    """Return whether the consumer with this UID (a pod, PodGroup or other object) has a reservation of the claim."""
     return uid in [reference.uid for reference in claim.status.reservedFor]
 
 
 def is_open(claim: ResourceClaim, sharing: Sharing) -> bool:
-    """Return whether a claim is allocated for any pod, with or without a reservation."""
+    """Return whether a claim is allocated for any pod, with or without a reservation.
+
+    Returns False if `sharing` does not enable this.
+    """
     allocation = claim.status.allocation
     return sharing.workloads and allocation is not None and bool(allocation.reservedForAnyPod)
 
@@ -170,7 +179,8 @@ def is_open(claim: ResourceClaim, sharing: Sharing) -> bool:
 def may_use(claim: ResourceClaim, pod: Pod, sharing: Sharing = Sharing()) -> bool:  # noqa: B008 (immutable)
     """Return whether an allocated claim is reserved for the pod: directly, through its PodGroup, or for any pod.
 
-    The group is compared by name: its finalizer prevents its replacement while it has pods.
+    Returns False if the claim is not allocated. The group is compared by name: its finalizer prevents its replacement
+    while it has pods.
     """
     if claim.status.allocation is None:
         return False
@@ -182,7 +192,10 @@ def covers(
     pod: Pod,
     sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
 ) -> bool:
-    """Return whether these consumers include the pod, directly or through its PodGroup."""
+    """Return whether these consumers include the pod, directly or through its PodGroup.
+
+    The pod is compared by UID, its group by name; groups count only if `sharing` enables them.
+    """
     group = group_name(pod) if sharing.groups else ""
     return any(r.uid == pod.metadata.uid or (group and r.name == group and is_group(r)) for r in references)
 
@@ -225,7 +238,10 @@ def holds_devices(pod: Pod) -> bool:
 
 
 def placed_at(pod: Pod) -> str | None:
-    """Return the time of a pod's binding, or of its creation if it was created with a node."""
+    """Return the timestamp of a pod's binding, or of its creation if no condition says when it was bound.
+
+    Returns None if there is no creation timestamp either.
+    """
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.lastTransitionTime:
             return condition.lastTransitionTime

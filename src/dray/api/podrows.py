@@ -105,7 +105,7 @@ class PodRow:
 
 
 def completion(pod: core.Pod) -> list[dict[str, str]]:
-    """Return the row condition of a finished pod; empty for other pods."""
+    """Return the row condition of a finished pod, in a list; the list is empty for other pods."""
     message = COMPLETED.get(pod.status.phase)
     if message is None:
         return []

@@ -63,7 +63,10 @@ def _container(container: Tree, host_network: bool) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Return the default imagePullPolicy: Always for images without a tag or with the tag latest."""
+    """Return the default imagePullPolicy: Always for images without a tag or with the tag latest.
+
+    Returns IfNotPresent for all others, including images with a digest and invalid references.
+    """
     if "@" in image:
         return "IfNotPresent"
     if not _REFERENCE.fullmatch(image):

@@ -120,7 +120,10 @@ class CountersLeft:
         return max(ZERO, self._left.get((counter_set, counter), ZERO))
 
     def fits(self, device: Device) -> bool:
-        """Return whether enough counters remain for a device and it is compatible with the devices in use."""
+        """Return whether enough counters remain for a device and it is compatible with the devices in use.
+
+        A counter that does not exist counts as zero. A device that consumes no counters always fits.
+        """
         return all(
             Quantity.parse(counter.value) <= self._left.get((drawn.counterSet, name), ZERO)
             for drawn in device.consumesCounters
@@ -128,12 +131,15 @@ class CountersLeft:
         ) and all(self._goes_with_others(drawn) for drawn in device.consumesCounters)
 
     def _goes_with_others(self, drawn: DeviceCounterConsumption) -> bool:
-        """Return whether a device shares a compatibility group with the other consumers, or neither has any."""
+        """Return whether a device shares a compatibility group with the other consumers, or neither has any.
+
+        Also true if the counter set has no other consumers.
+        """
         others, own = self._groups.get(drawn.counterSet), frozenset(drawn.compatibilityGroups)
         return others is None or others == own or bool(others & own)
 
     def draw(self, device: Device) -> bool:
-        """Subtract the consumption of a device if enough remains. Returns whether it did."""
+        """Subtract the consumption of a device if `fits` is true, otherwise change nothing. Returns whether it did."""
         enough = self.fits(device)
         if enough:
             self._draw(device)

@@ -41,7 +41,8 @@ def decode(body: bytes, api_version: str = "", kind: str = "", most: int = 0) ->
     """Decode a protobuf body into a JSON tree. `api_version` and `kind` apply if the body does not name them.
 
     With `most`, a body with more values is rejected before the tree is created, because creating a tree takes a
-    hundred times as long as parsing the bytes. Raises BadRequest, UnsupportedMediaType or TooLarge.
+    hundred times as long as parsing the bytes. Raises TooLarge then, UnsupportedMediaType for a version without
+    protobuf form, and BadRequest for any other unusable body.
     """
     if not body.startswith(MAGIC):
         raise BadRequest("the body is not Kubernetes protobuf: it does not start with the four bytes 'k8s\\0'")
@@ -61,7 +62,10 @@ def decode(body: bytes, api_version: str = "", kind: str = "", most: int = 0) ->
 
 
 def decode_message(name: str, data: bytes, most: int = 0) -> Tree:
-    """Decode one message without envelope into a JSON tree. Raises BadRequest, or TooLarge above `most` values."""
+    """Decode one message without envelope into a JSON tree. `name` is its schema name.
+
+    Raises BadRequest if it cannot be read, or TooLarge above `most` values (0: no limit).
+    """
     message = message_class(name)()
     _parse(message, data, name.rpartition(".")[2])
     try:
@@ -130,7 +134,7 @@ def encode_event(type_: str, body: bytes) -> bytes:
 
 
 def has_form(api_version: str) -> bool:
-    """Return whether objects of a version can be encoded in protobuf."""
+    """Return whether objects of a version (`group/version`) can be encoded in protobuf."""
     return api_version not in _JSON_ONLY
 
 
@@ -212,7 +216,7 @@ def _slot(name: str, field: schema.Field) -> _FieldPlan:
 
 
 def _values(name: str, message: Any, most: int) -> int:
-    """Return the number of values in a message. Counting stops above `most`."""
+    """Return the number of values in a message. Counting stops above `most`, so larger results are not exact."""
     count, fields = 0, {field_name(member): field for member, field in messages().get(name, {}).items()}
     for descriptor, value in message.ListFields():
         field = fields.get(descriptor.name)
@@ -319,7 +323,10 @@ def _shape_bytes(text: str) -> bytes:
 
 
 def _read_number(value: float) -> int | float:
-    """Return a number as Go writes it in JSON: whole numbers without a fraction."""
+    """Return a number as Go writes it in JSON: whole numbers without a fraction.
+
+    Raises ValueError for infinity and NaN. Numbers too large to be exact stay floats.
+    """
     if not isfinite(value):
         raise ValueError(f"{value} is not a JSON number")
     return int(value) if value.is_integer() and abs(value) <= _EXACT else value

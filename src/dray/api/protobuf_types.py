@@ -60,7 +60,7 @@ _ENVELOPE: dict[str, dict[str, tuple[str, int]]] = {
 
 
 def type_name(type_: str) -> str:
-    """Return the name of the protobuf message for values of a type."""
+    """Return the name of the protobuf message for values of a type in the notation of the schema."""
     if type_.startswith("ref:"):
         return _identifier(type_[4:])
     return {"[str": "StringList"}.get(type_, type_)

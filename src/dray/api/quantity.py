@@ -87,7 +87,10 @@ class Quantity:
 
     @classmethod
     def parse(cls, value: str | int | float) -> Quantity:
-        """Parse a quantity; JSON numbers are parsed from their decimal text. Raises QuantityError."""
+        """Parse a quantity; JSON numbers are parsed from their decimal text.
+
+        Raises QuantityError if the text is invalid or the value is neither text nor a number.
+        """
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise QuantityError(FORMAT_WRONG)
         if isinstance(value, str):
@@ -182,11 +185,11 @@ class Quantity:
         return max(MIN_INT64, min(MAX_INT64, value))
 
     def value(self) -> int:
-        """Return the value as an integer, rounded away from zero."""
+        """Return the value as an integer, rounded away from zero and limited to 64 bits."""
         return self.scaled(0)
 
     def milli(self) -> int:
-        """Return the value in thousandths, rounded away from zero."""
+        """Return the value in thousandths, rounded away from zero and limited to 64 bits."""
         return self.scaled(-3)
 
     def is_whole(self) -> bool:
@@ -230,7 +233,10 @@ def _decimal_text(value: int | float) -> str:
 
 @remembered(4096)
 def _parse(text: str) -> Quantity:
-    """Parse a quantity. Cached, because the same quantities recur in many objects."""
+    """Parse a quantity. Cached, because the same quantities recur in many objects.
+
+    Raises QuantityError if the text is invalid.
+    """
     if not text:
         raise QuantityError(FORMAT_WRONG)
     match = _NUMBER.match(text)
@@ -336,7 +342,10 @@ def _magnitude(quantity: Quantity) -> tuple[int, int]:
 
 
 def _align(a: Quantity, b: Quantity) -> tuple[int, int, int]:
-    """Return the unscaled values of both quantities at the finer of the two scales, and this scale."""
+    """Return the unscaled values of both quantities at the finer of the two scales, and this scale.
+
+    Raises QuantityError if the scales are too far apart.
+    """
     difference = a.scale - b.scale
     if abs(difference) > _MAX_DIGITS * 2:
         raise QuantityError("quantities are too far apart to be added")

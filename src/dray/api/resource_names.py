@@ -24,7 +24,10 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 
 
 def is_valid(name: str, amount: str) -> bool:
-    """Return whether `resource` has no errors for a resource and its amount, which most containers repeat."""
+    """Return whether `resource` has no errors for a resource and its amount, which most containers repeat.
+
+    Raises QuantityError if the amount is not a quantity.
+    """
     quantity = Quantity.parse(amount)
     return _is_valid_name(name) and quantity.sign >= 0 and (quantity.is_whole() or not is_extended(name))
 

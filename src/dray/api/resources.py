@@ -98,7 +98,7 @@ def _files() -> frozenset[str]:
 
 @cache
 def _load(file: str) -> tuple[Resource, ...]:
-    """Return the resources defined in a module."""
+    """Return the resources defined in a module: one, or two if it also defines an alias."""
     module = import_module(f"{kinds.__name__}.{file}")
     alias = getattr(module, "ALIAS", None)
     return (module.KIND,) if alias is None else (module.KIND, alias)

@@ -58,7 +58,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def reference(self) -> str:
-        """The message that this field or its elements contain; empty for scalars."""
+        """The full name of the message that this field or its elements contain; empty for other types."""
         bare = self.type.lstrip("[{")
         return bare[4:] if bare.startswith("ref:") else ""
 
@@ -103,7 +103,7 @@ def derived(name: str, derive: Callable[[str], T]) -> T:
 
 
 def is_known(name: str) -> bool:
-    """Return whether a message with this full name exists."""
+    """Return whether a message with this full name exists, built in or of a custom resource."""
     return name in _custom or name in table()
 
 

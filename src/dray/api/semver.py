@@ -113,7 +113,10 @@ def _normalize(text: str) -> str:
 
 @remembered(1024)
 def _parse(text: str) -> Semver:
-    """Parse a version. Cached, because the same versions recur in many devices."""
+    """Parse a version. Cached, because the same versions recur in many devices.
+
+    Raises SemverError if the text is invalid.
+    """
     if not text:
         raise SemverError("Version string empty")
     parts = text.split(".", 2)

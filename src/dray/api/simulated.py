@@ -44,7 +44,10 @@ def is_simulated(labels: Mapping[str, str], annotations: Mapping[str, str]) -> b
 
 
 def is_reserved(host: str) -> bool:
-    """Return whether a host is an address in the default range of simulated nodes and pods."""
+    """Return whether a host is an address in the default range of simulated nodes and pods.
+
+    Returns False for host names. An IPv4 address may be written as IPv6.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -54,7 +57,10 @@ def is_reserved(host: str) -> bool:
 
 
 def pod_range(text: str) -> Network:
-    """Parse the address range of simulated pods. Raises ValueError if it is invalid or contains special addresses."""
+    """Parse the address range of simulated pods (CIDR).
+
+    Raises ValueError if the range is invalid, too small or contains special addresses.
+    """
     try:
         network = ipaddress.ip_network(text)
     except ValueError as error:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 def timestamp(seconds: float) -> str:
-    """Return seconds since 1970 as `2026-01-31T12:00:00Z`, the format of metav1.Time."""
+    """Return seconds since 1970 as `2026-01-31T12:00:00Z`, the format of metav1.Time. Fractions are dropped."""
     return _second(int(seconds // 1))
 
 
@@ -22,5 +22,5 @@ def micro_timestamp(seconds: float) -> str:
 
 
 def parse_timestamp(text: str) -> float:
-    """Return the seconds since 1970 of a Time or MicroTime."""
+    """Return the seconds since 1970 of a Time or MicroTime. Raises ValueError if the text is invalid."""
     return datetime.fromisoformat(text).timestamp()

@@ -103,7 +103,10 @@ def _volume_claim(claim: PersistentVolumeClaim) -> Usage:
 
 
 def devices(claim: ResourceClaim) -> dict[str, int]:
-    """Return the maximum number of devices per class that a claim can use."""
+    """Return the maximum number of devices that a claim can use, by name of the device class.
+
+    Of a request with alternatives, the largest number for each class counts.
+    """
     total: dict[str, int] = {}
     for request in claim.spec.devices.requests or ():
         worst: dict[str, int] = {}
@@ -136,7 +139,7 @@ def resource_of(name: str) -> Resource | None:
 
 
 def names_for(resource: Resource, hard: Mapping[str, str]) -> list[str]:
-    """Return the quota resources in `hard` for which objects of the resource count."""
+    """Return the quota resources in `hard` for which objects of the resource count. `hard` is a quota's limits."""
     if resource.custom is not None:
         own = f"count/{resource.qualified}"
         return [own] if own in hard else []
@@ -150,7 +153,10 @@ def is_extended(name: str) -> bool:
 
 
 def in_scope(quota: ResourceQuota, obj: Wire) -> bool:
-    """Return whether an object matches the scopes of a quota. Only pods can match scopes."""
+    """Return whether an object matches all scopes of a quota. Only pods can match scopes.
+
+    Every object matches a quota without scopes.
+    """
     scopes = [ScopedResourceSelectorRequirement("Exists", scope) for scope in quota.spec.scopes]
     if quota.spec.scopeSelector:
         scopes.extend(quota.spec.scopeSelector.matchExpressions)
@@ -183,7 +189,10 @@ def total(
 
 
 def unspecified(pod: Pod, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the compute resources in `names` that containers of a pod do not specify: name → container names."""
+    """Return the compute resources in `names` that containers of a pod do not specify: name → container names.
+
+    Names of other resources, and amounts that the pod itself specifies, are left out.
+    """
     missing: dict[str, list[str]] = {}
     for name in sorted(names):
         kind, _, compute = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
@@ -294,7 +303,7 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _has_foreign_terms(pod: Pod) -> bool:
-    """Return whether the pod's affinity refers to other namespaces."""
+    """Return whether a term of the pod's affinity or anti-affinity names namespaces or selects them."""
     affinity = pod.spec.affinity
     terms = [
         term

@@ -44,7 +44,7 @@ class User(msgspec.Struct, frozen=True):
         return (namespace, name) if colon and self.name.startswith(SERVICE_ACCOUNT_PREFIX) else None
 
     def info(self) -> dict[str, object]:
-        """Return the user as a UserInfo tree for reviews."""
+        """Return the user as a UserInfo tree for reviews. Empty fields are left out."""
         fields = {
             "username": self.name,
             "uid": self.uid,

@@ -35,7 +35,10 @@ def is_set(value: Any) -> bool:
 
 
 def same_union(values: Sequence[Any], old: Any, of: Callable[[Any], Sequence[Any]]) -> bool:
-    """Return whether an update leaves the same fields of a union set."""
+    """Return whether an update leaves the same fields of a union set; False if `old` is None.
+
+    `values` are the new values of the fields; `of` returns those of `old`.
+    """
     return old is not None and list(map(is_set, values)) == list(map(is_set, of(old)))
 
 
@@ -63,7 +66,7 @@ def kept_items(new: Sequence[Any], old: Sequence[Any], rule: str, path: Path, ou
 
 
 def repeats(items: Sequence[Any], attributes: Sequence[str]) -> bool:
-    """Return whether two elements have the same key."""
+    """Return whether two elements have the same key: the values of `attributes`, or the element if there are none."""
     return len({_key(item, attributes) for item in items} if attributes else {*items}) < len(items)
 
 

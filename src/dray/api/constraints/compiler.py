@@ -144,7 +144,10 @@ class _Compiler:
             self._line(depth, "pass")
 
     def _ends(self, depth: int, field: _ConstrainedField) -> int:
-        """Generate the checks after which the rest of a field is not checked. Returns the indentation of the rest."""
+        """Generate the checks after which the rest of a field is not checked.
+
+        Returns the indentation of the rest, as a number of levels.
+        """
         ends: list[tuple[str, str]] = []
         if field.has("immutable"):
             shown = "x" if field.field.type in _SHOWN else "None"

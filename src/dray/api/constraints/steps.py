@@ -134,7 +134,10 @@ class _StepCompiler:
             self._line(depth, "pass")
 
     def _conditions(self, depth: int, step: ConstraintStep) -> int:
-        """Generate the conditions under which a step is performed. Returns the indentation of the rest."""
+        """Generate the conditions under which a step is performed.
+
+        Returns the indentation of the rest, as a number of levels.
+        """
         if step.has("new"):
             self._line(depth, "if o is None:")
             depth += 1
@@ -172,7 +175,7 @@ class _StepCompiler:
                 self._line(depth + 1, f"for e in {self._constant(function(tag.value))}(x, {old}, {path}): out(e)")
 
     def _presence(self, depth: int, step: ConstraintStep, path: str) -> int:
-        """Generate the checks of an absent field. Returns the indentation of the rest."""
+        """Generate the checks of an absent field. Returns the indentation of the rest, as a number of levels."""
         if step.field is None:
             return depth
         missing = "not x" if step.has("some") else empty(step.field)
@@ -225,7 +228,10 @@ class _StepCompiler:
             self._line(depth + 1, "return")
 
     def _scalar(self, depth: int, tag: Tag, x: str, path: str) -> bool:
-        """Generate a constraint of a single value. Returns False if the constraint is of another type."""
+        """Generate a constraint of a single value.
+
+        Returns False, and generates nothing, if the constraint is of another type.
+        """
         found = scalar(tag, x, path, self._constant)
         if found is not None:
             self._line(depth, f"if {found[0]}:")

@@ -96,7 +96,10 @@ NAMES: dict[str, Any] = {  # names that the expressions use
 
 
 def written(name: str, value: str, x: str, path: str) -> tuple[str, str] | None:
-    """Return the source of a constraint's condition and of its error, or None if the table has no row of this name."""
+    """Return the source of the condition that a value satisfies a constraint, and of the error if it does not.
+
+    Returns None if the table has no row of this name. `x` and `path` are the source of the value and of its path.
+    """
     if name not in _ROWS:
         return None
     variables = {"x": x, "n": repr(_bound(name, value)), "p": path}

@@ -58,7 +58,10 @@ def simple(path: str) -> tuple[str, ...]:
 
 @remembered(4096)
 def parse(path: str) -> tuple[JsonPathStep, ...]:
-    """Parse a path into its steps. Raises PathError."""
+    """Parse a path into its steps; `{…}` around the path and `$` at its start are optional.
+
+    Raises PathError if the syntax is invalid or there are too many steps.
+    """
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()
@@ -81,7 +84,10 @@ def is_readable(path: str) -> bool:
 
 
 def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any]:
-    """Yield all values that a path selects in `value`. Raises TooFar if `reach` is given and exhausted."""
+    """Return an iterator over all values that a path selects in `value`.
+
+    Raises PathError for an invalid path; the iteration raises TooFar if `reach` is given and exhausted.
+    """
     found: Iterator[Any] = iter((value,))
     reach = reach or PathBudget(sys.maxsize)
     for step in parse(path):

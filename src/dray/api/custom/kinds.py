@@ -145,7 +145,10 @@ class CustomKind:
         return tuple(_subresources(self.versions[version]))
 
     def scale(self, version: str, obj: CustomObject) -> tuple[int, int, str]:
-        """Return the desired replicas, current replicas and label selector, for the scale subresource."""
+        """Return the desired replicas, current replicas and label selector, for the scale subresource.
+
+        A number without a value is 0, a selector without a value is empty. The version must have the subresource.
+        """
         paths = self.versions[version].scale
         assert paths is not None
         tree = members(obj)
@@ -171,14 +174,20 @@ class CustomKind:
         tree[last] = replicas
 
     def selectable(self, version: str) -> dict[str, str]:
-        """Return the selectable fields of a version with their JSONPaths."""
+        """Return the selectable fields of a version with their JSONPaths.
+
+        A field has its name in field selectors, such as `spec.size`.
+        """
         return {
             field.jsonPath.removeprefix("."): field.jsonPath for field in self.versions[version].spec.selectableFields
         }
 
 
 def selected_text(path: str, obj: CustomObject) -> str:
-    """Return the value at a path as text for comparison with a field selector."""
+    """Return the value at a path as text for comparison with a field selector.
+
+    Returns an empty string for a missing value, an object or a list.
+    """
     value = jsonpath.first(path, members(obj))
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -256,7 +265,10 @@ def _list_type(node: SchemaNode) -> Any:
 
 
 def _type(node: SchemaNode, name: str) -> tuple[str, Iterator[tuple[str, schema.Message]]]:
-    """Return the type of a schema node in table notation, and the messages that this type refers to."""
+    """Return the type of a schema node in table notation, and the messages that this type refers to.
+
+    `name` is the name for the message if the node needs one.
+    """
     if node.int_or_string:
         return "intstr", iter(())
     if node.type == "array":

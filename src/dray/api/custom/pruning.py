@@ -22,14 +22,17 @@ _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
 def pruned(node: SchemaNode, tree: Tree) -> list[str]:
-    """Remove all fields of an object that its schema does not declare. Returns one warning per removed field."""
+    """Remove, in place, all fields of an object that its schema does not declare.
+
+    Returns one warning per removed field.
+    """
     complaints: list[str] = []
     _prune(node, tree, "", complaints, whole=True)
     return complaints
 
 
 def embedded_metadata(node: SchemaNode, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the metadata of embedded objects, each with its path."""
+    """Yield the metadata of embedded objects, each with its path. Objects without metadata are left out."""
     if not node.has_embedded:
         return
     if node.embedded and isinstance(value, dict) and "metadata" in value:

@@ -146,7 +146,10 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _wrong_type(node: SchemaNode, value: Any) -> str:
-    """Return the expected type if the value has another type, otherwise an empty string."""
+    """Return the expected type if the value has another type, otherwise an empty string.
+
+    The type is `integer,string` if both are permitted. Without a type in the schema, every value fits.
+    """
     if node.int_or_string:
         right = isinstance(value, str) or _is_integer(value)
         return "" if right else "integer,string"

@@ -29,7 +29,10 @@ _TARGETS = ("AverageValue", "Utilization", "Value")
 
 
 def _metric(metric: autoscaling.MetricSpec) -> str:
-    """Return the target of a metric; the current value is always unknown."""
+    """Return the target of a metric for a table, such as `cpu: <unknown>/80%`; the current value is always unknown.
+
+    Returns `<unknown type>` if the metric has no source.
+    """
     source = metric.resource or metric.containerResource or metric.pods or metric.object or metric.external
     if source is None:
         return "<unknown type>"

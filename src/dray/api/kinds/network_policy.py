@@ -35,7 +35,10 @@ KIND = Resource(
 
 
 def _is_part(inner: str, outer: str) -> bool:
-    """Return whether a network is a strict subset of another."""
+    """Return whether a network is a strict subset of another; False for different IP versions.
+
+    Raises ValueError if a text is not a network.
+    """
     part, whole = (ipaddress.ip_network(text, strict=False) for text in (inner, outer))
     return part.version == whole.version and part.prefixlen > whole.prefixlen and part.network_address in whole
 

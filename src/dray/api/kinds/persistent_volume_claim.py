@@ -24,7 +24,10 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def access_modes(modes: Iterable[str]) -> str:
-    """Return the short names of access modes, separated by commas."""
+    """Return the short names of access modes, separated by commas, for example `RWO,ROX`.
+
+    The order is fixed; unknown modes are left out.
+    """
     given = set(modes)
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 

@@ -50,7 +50,10 @@ def _create(tree: Tree) -> None:
 
 
 def quality_of_service(spec: Tree) -> str:
-    """Return the QoS class of a pod, which follows from the requests and limits of its containers."""
+    """Return the QoS class of a pod, which follows from the requests and limits of its containers.
+
+    The class is Guaranteed, Burstable or BestEffort.
+    """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     complete = True  # whether every container limits both CPU and memory
@@ -66,7 +69,7 @@ def quality_of_service(spec: Tree) -> str:
 
 
 def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
-    """Add CPU and memory amounts to the sums. Returns whether both amounts are given."""
+    """Add CPU and memory amounts above zero to the sums, in place. Returns whether both amounts are given."""
     if not amounts:
         return False
     said = 0

@@ -334,7 +334,10 @@ def _entries(
 
 
 def _is_short(attribute: resource.DeviceAttribute) -> bool:
-    """Return whether an attribute is valid at first glance: a number, a boolean, or a short string."""
+    """Return whether an attribute is valid at first glance: a number, a boolean, or a short string.
+
+    False means only that the attribute must be checked completely.
+    """
     text = attribute.string
     return (text is None or len(text) <= ATTRIBUTE_VALUE_MAX // 4) and (
         attribute.version is None and not attribute.versions

@@ -12,7 +12,7 @@ from dray.api.types import admissionregistration
 def param_kind(
     policy: admissionregistration.ValidatingAdmissionPolicy | admissionregistration.MutatingAdmissionPolicy,
 ) -> str:
-    """Return the kind of a policy's parameters; empty if it has none."""
+    """Return the kind of a policy's parameters as `apiVersion/kind`; empty if it has none."""
     kind = policy.spec.paramKind
     return f"{kind.apiVersion}/{kind.kind}" if kind else ""
 

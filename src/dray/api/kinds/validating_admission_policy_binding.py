@@ -18,7 +18,7 @@ def param_ref(
     binding: admissionregistration.ValidatingAdmissionPolicyBinding
     | admissionregistration.MutatingAdmissionPolicyBinding,
 ) -> str:
-    """Return the namespace and name of a binding's parameters; empty if it has none."""
+    """Return the parameters of a binding as `namespace/name`, `*` for a missing part; empty if it has none."""
     reference = binding.spec.paramRef
     return f"{reference.namespace or '*'}/{reference.name or '*'}" if reference else ""
 

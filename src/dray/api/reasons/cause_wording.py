@@ -45,7 +45,7 @@ def requests_of(claim: str, requests: Sequence[str], template: str = "") -> str:
 def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
     """Return why nodes refuse a pod, with the number of nodes: `2 Insufficient cpu, 1 node(s) were unschedulable`.
 
-    The most frequent reason comes first.
+    The most frequent reason comes first. Empty if there are no reasons.
     """
     counts: dict[str, int] = {}
     for reason, number in counted:
@@ -56,7 +56,7 @@ def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:
-    """Return the first `most` names, separated by commas, and the number of further names."""
+    """Return the first `most` names, separated by commas, and the number of further names if there are any."""
     shown = ", ".join(names[:most])
     return say(CausePhrase.AND_MORE, names=shown, more=len(names) - most) if len(names) > most else shown
 

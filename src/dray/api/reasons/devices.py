@@ -53,7 +53,7 @@ class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """The owner of the amount: the pool of the counter, or the device of the capacity."""
+        """The owner of the amount: the pool of the counter (`driver/pool`), or the device of the capacity."""
         return self.device.rpartition("/")[0] if self.counter_set else self.device
 
 
@@ -165,7 +165,10 @@ class Reasons(msgspec.Struct, frozen=True):
         return next((request for request in self.requests if not request.enough), None)
 
     def most_for(self, claim: str, alternative: str) -> int:
-        """Return the number of devices for an alternative of a claim (without namespace); 0 if unknown."""
+        """Return the number of devices for an alternative of a claim (name without namespace); 0 if unknown.
+
+        Only devices that meet every condition count.
+        """
         found = (
             one.available
             for request in self.requests

@@ -122,7 +122,10 @@ class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def may_run(self) -> bool:
-        """Whether the pod could run on this node if the node had devices for its pending claims."""
+        """Whether the pod could run on this node if the node had devices for its pending claims.
+
+        True also if there are no reasons.
+        """
         return all(reason.code in DEVICE_CODES for reason in self.reasons)
 
     @property

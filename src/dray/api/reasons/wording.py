@@ -297,7 +297,7 @@ TEXTS: dict[str, str] = {
 
 
 def say(code: str, /, **subjects: object) -> str:
-    """Return the template of a code filled with values."""
+    """Return the template of a code filled with values. Raises KeyError for an unknown code or a missing value."""
     return TEXTS[code].format(**subjects)
 
 
@@ -478,7 +478,10 @@ def group_problem(problem: GroupProblem) -> str:
 
 
 def group_waits(why: Unschedulable) -> str:
-    """Return why a PodGroup is not placed, and why no pod is preempted for it."""
+    """Return why a PodGroup is not placed, and why no pod is preempted for it if that is known.
+
+    `why.group` must be set.
+    """
     assert why.group is not None
     text = group_problem(why.group)
     if why.preemption is None:
@@ -541,7 +544,7 @@ def preempted_for(scheduler: str, *, group: bool = False) -> str:
 
 
 def preempted_by(uid: str, node: str) -> str:
-    """Return the message of a victim's event: that the pod with this UID preempted it."""
+    """Return the message of a victim's event: that the pod with this UID preempted it on a node."""
     return say(Phrase.PREEMPTED_BY, uid=uid, node=node)
 
 

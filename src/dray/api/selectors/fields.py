@@ -56,7 +56,10 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return True
 
     def exact(self, field: str) -> str | None:
-        """Return the value that a field must equal, or None; lets callers avoid a full scan."""
+        """Return the value that a field must equal, or None if there is no such condition.
+
+        This lets callers avoid a full scan.
+        """
         return next((value for name, value, equal in self.conditions if equal and name == field), None)
 
 

@@ -22,12 +22,12 @@ _OPERATORS: Mapping[str, Operator] = {
 
 
 def node_selector_matches(selector: core.NodeSelector, labels: Mapping[str, str], name: str) -> bool:
-    """Return whether a node with these labels and this name matches the selector."""
+    """Return whether a node with these labels and this name matches any term of the selector."""
     return any(term_matches(term, labels, name) for term in selector.nodeSelectorTerms)
 
 
 def term_matches(term: core.NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
-    """Return whether a node with these labels and this name matches one term."""
+    """Return whether a node with these labels and this name matches one term. An empty term matches no node."""
     if not term.matchExpressions and not term.matchFields:
         return False
     return _all_hold(term.matchExpressions, labels) and _all_hold(term.matchFields, {"metadata.name": name})

@@ -8,7 +8,10 @@ from dray.api.types import core, resource
 
 
 def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
-    """Return whether a pod's toleration matches a node taint, regardless of tolerationSeconds."""
+    """Return whether a pod's toleration matches a node taint, regardless of tolerationSeconds.
+
+    An empty key or effect matches any. An unknown operator matches nothing.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -24,7 +27,10 @@ def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
 
 
 def tolerates_device(toleration: resource.DeviceToleration, taint: resource.DeviceTaint) -> bool:
-    """Return whether a request's toleration matches a device taint."""
+    """Return whether a request's toleration matches a device taint.
+
+    An empty key or effect matches any. An unknown operator matches nothing.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -46,7 +52,10 @@ def untolerated(
 
 
 def _compares(operator: str, bound: str, value: str) -> bool:
-    """Return whether the taint's `value` is greater (Gt) or less (Lt) than the integer `bound`."""
+    """Return whether the taint's `value` is greater (Gt) or less (Lt) than the integer `bound`.
+
+    Returns False if one of the two texts is not an integer.
+    """
     try:
         return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
     except ValueError:

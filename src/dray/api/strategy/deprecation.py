@@ -6,7 +6,7 @@ from dray.api.resources import Resource
 
 
 def deprecation(resource: Resource, version: str) -> str | None:
-    """Return the deprecation warning of a resource's version, or None."""
+    """Return the deprecation warning of a resource's version, or None if the version is not deprecated."""
     if resource.custom is not None:
         return _custom(resource, version)
     since = resource.deprecated.get(version)
@@ -14,7 +14,7 @@ def deprecation(resource: Resource, version: str) -> str | None:
 
 
 def _custom(resource: Resource, version: str) -> str | None:
-    """Return the deprecation warning of a custom resource's version, or None."""
+    """Return the deprecation warning of a custom resource's version, or None if the version is not deprecated."""
     assert resource.custom is not None
     spec = resource.custom.versions[version].spec
     if not spec.deprecated:

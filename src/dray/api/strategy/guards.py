@@ -46,7 +46,10 @@ def _disabled(resource: Resource, served: frozenset[str]) -> _Disabled | None:
 
 
 def drop_disabled(resource: Resource, tree: Tree, old: Wire | None, gates: FeatureGates) -> tuple[Dropped, ...]:
-    """Remove the fields of disabled features, in place. Returns the removed fields that had a value."""
+    """Remove the fields of disabled features, in place. Returns the removed fields that had a value.
+
+    The fields of a gate are kept if `old` has a value in one of them.
+    """
     disabled = _disabled(resource, gates.all_served)
     if disabled is None or not disabled.are_there(tree):
         return NOTHING_DROPPED

@@ -42,12 +42,12 @@ def accept_rules(node: SchemaNode) -> Iterable[FieldError]:
 
 
 def accept_any(expression: str) -> Complaint | None:
-    """Accept every expression; for clients and tools that cannot evaluate CEL."""
+    """Accept every expression: always return None. For clients and tools that cannot evaluate CEL."""
     return None
 
 
 def accept_derived(expression: str) -> tuple[Complaint | None, int]:
-    """Accept every derived attribute; for clients and tools that cannot evaluate CEL."""
+    """Accept every derived attribute, with cost 0. For clients and tools that cannot evaluate CEL."""
     return None, 0
 
 

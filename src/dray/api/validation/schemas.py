@@ -84,7 +84,10 @@ class _Nodes:
 
 
 def depth(tree: Any) -> int:
-    """Return the nesting depth of a tree in schema levels. Iterative, and stops above the maximum depth."""
+    """Return the nesting depth of a tree in schema levels, two levels of JSON each.
+
+    Iterative, and stops above the maximum depth, so a larger result is not exact.
+    """
     level, found = [tree], 0
     while level and found <= 3 * DEEPEST:
         found += 1
