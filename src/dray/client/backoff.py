@@ -33,7 +33,11 @@ class Backoff:
         self._next = self._initial
 
     def next_delay(self) -> float:
-        """Return the next delay: the current step plus up to 50 % of jitter. Doubles the step for the next call."""
+        """Return the next delay in seconds: the current step plus up to 50 % of jitter. Doubles the step for the next
+        call.
+
+        The step grows up to a limit, which the jitter can exceed.
+        """
         delay = self._next * (1 + self._jitter() / 2)
         self._next = min(self._next * 2, self._limit)
         return delay

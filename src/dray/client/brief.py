@@ -54,7 +54,10 @@ class BriefHttp(Http):
             raise ServiceUnavailable(f"{method} {self.config.server}{path}: {_why(error)}") from error
 
     def _ask(self, method: str, target: str, body: bytes, headers: Sequence[tuple[str, str]]) -> ServerAnswer:
-        """Send one request and read the whole response. Runs in a thread, on a connection that no other request uses."""
+        """Send one request and read the whole response. Runs in a thread, on a connection that no other request uses.
+
+        After any error, the connection is closed and the error raised again.
+        """
         connection = self._idle.pop() if self._idle else self._connected()
         try:
             connection.putrequest(method, target, skip_accept_encoding=True)

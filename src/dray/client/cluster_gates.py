@@ -49,7 +49,10 @@ async def discover(client: Http, chosen: FeatureGates) -> ClusterGates:
 
 
 async def holds_devices(client: Http) -> bool:
-    """Return whether the API server prevents allocating a device to two claims, as dray's server does."""
+    """Return whether the API server prevents allocating a device to two claims, as dray's server does.
+
+    Returns False if the server's version cannot be read.
+    """
     try:
         version = msgspec.json.decode(await client.read("/version")).get("gitVersion", "")
     except (ApiError, msgspec.DecodeError, AttributeError):
@@ -58,7 +61,10 @@ async def holds_devices(client: Http) -> bool:
 
 
 async def _minor(client: Http) -> int | None:
-    """Return the minor release of the server, or None. Providers append a plus sign to the number."""
+    """Return the minor release of the server, or None if the version cannot be read or has no number.
+
+    Providers append a plus sign to the number, which is ignored.
+    """
     try:
         minor = msgspec.json.decode(await client.read("/version")).get("minor", "")
     except (ApiError, msgspec.DecodeError, AttributeError):

@@ -49,7 +49,10 @@ class Codec:
         self._object, self._list, self._line = _decoders(resource.type)
 
     def object(self, body: bytes) -> Any:
-        """Decode one object: of this resource, or of the kind that a subresource returns."""
+        """Decode one object: of this resource, or of the kind that a subresource returns.
+
+        Raises InternalError if it cannot be read.
+        """
         if self._direct:
             try:
                 found = self._object.decode(body)
@@ -75,7 +78,10 @@ class Codec:
             raise InternalError(f"the server's list of {self.resource.plural} cannot be read: {error}") from error
 
     def events(self, lines: list[bytes]) -> tuple[EventBatch[Any], ApiError | None]:
-        """Decode lines of a watch. Returns the events up to the first error, and the error or None."""
+        """Decode lines of a watch. Returns the events up to the first error, and the error, or None without one.
+
+        A line with an error of the server, and one that cannot be read, is an error.
+        """
         events: EventBatch[Any] = []
         for line in lines:
             try:

@@ -49,7 +49,12 @@ class Config:
 
 
 def load(kubeconfig: str = "", context: str = "") -> Config:
-    """Return the configuration of the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod. Raises ConfigError."""
+    """Return the configuration of the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod, the first that there
+    is.
+
+    `context` is the name of a context, empty for the current one. Raises ConfigError if there is none or it cannot be
+    used.
+    """
     named = kubeconfig or os.environ.get("KUBECONFIG", "")
     if named or Path(_DEFAULT_KUBECONFIG).expanduser().exists():
         return from_kubeconfig(named or _DEFAULT_KUBECONFIG, context)
@@ -73,9 +78,10 @@ def in_cluster(directory: Path = _IN_CLUSTER) -> Config:
 
 
 def from_kubeconfig(path: str, context: str = "") -> Config:
-    """Return the configuration of a kubeconfig's context (empty: the current one). Raises ConfigError.
+    """Return the configuration of a kubeconfig's context (empty: the current one).
 
-    Several files, separated by colons, are merged; the first definition of a name applies.
+    Several files, separated by colons, are merged; the first definition of a name applies, and missing files are
+    skipped. Raises ConfigError if no file exists, or if an entry is missing or invalid.
     """
     paths = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [p for p in paths if p.exists()]
@@ -132,7 +138,10 @@ class _Kubeconfig:
 
 
 def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
-    """Return an entry, and the directory that its relative paths are based on. Raises ConfigError."""
+    """Return an entry, and the directory that its relative paths are based on.
+
+    `kind` is "context", "cluster" or "user". Raises ConfigError if no file has the entry.
+    """
     for file in files:
         value = file.entry(kind, name)
         if value is not None:
@@ -153,7 +162,11 @@ class _ContextReader:
         return server.rstrip("/")
 
     def data(self, entry: Tree, key: str, directory: Path) -> bytes:
-        """Return inline data, or the content of the file given instead. Inline data takes precedence, as in kubectl."""
+        """Return inline data, or the content of the file given instead; b"" if neither is set.
+
+        Inline data takes precedence, as in kubectl. Raises ConfigError if the data is not base64 or the file cannot
+        be read.
+        """
         inline = entry.get(f"{key}-data")
         if inline:
             try:

@@ -27,7 +27,10 @@ class Credentials(Protocol):
         ...
 
     async def renew(self) -> bool:
-        """Get a new header after the server has rejected the current one. Returns whether the header changed."""
+        """Get a new header after the server has rejected the current one.
+
+        Returns whether the header changed, so that the request is worth repeating.
+        """
         ...
 
 

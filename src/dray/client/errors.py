@@ -49,7 +49,7 @@ def from_answer(code: int, body: bytes) -> ApiError:
 
 
 def from_status(status: dict[str, Any]) -> ApiError:
-    """Return the error for a Status object."""
+    """Return the error for a Status object. The class depends on its reason and code (500 if the code is missing)."""
     code, reason = status.get("code") or 500, status.get("reason") or ""
     message, details = status.get("message") or _phrase(code), status.get("details") or {}
     class_ = _class(code, reason)

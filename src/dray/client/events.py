@@ -88,7 +88,7 @@ class _Budgets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # UID → (remaining events, time)
 
     def spend(self, uid: str, now: float) -> bool:
-        """Use one event of a budget. Returns False if the budget is exhausted."""
+        """Use one event of the budget of an object (by uid) at time `now`. Returns False if the budget is exhausted."""
         left = _grown(*self._left.pop(uid, (float(_BURST), now)), now)
         allowed = left >= 1
         self._left[uid] = left - allowed, now
@@ -127,7 +127,11 @@ class EventRecorder:
         self._idle.set()
 
     def record(self, obj: Object, reason: str, message: str, type_: str = NORMAL, *, action: str = "") -> None:
-        """Record an event about `obj`. `action` is one word for what was done, if the reason does not say it."""
+        """Record an event about `obj`. `action` is one word for what was done, if the reason does not say it.
+
+        A repetition within the time window only increases the count. The event is dropped if too many wait or the
+        budget of the object is exhausted.
+        """
         meta = obj.metadata
         identity = _Identity(meta.uid, obj.kind, meta.namespace, meta.name, type_, reason, _shortened(message), action)
         now = self._clock.time()
@@ -210,7 +214,7 @@ class EventRecorder:
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
     def _retry(self, series: _CountedEvent) -> bool:
-        """Put an event off to the common next retry. Returns False if it was attempted too often."""
+        """Put an event off to the common next retry. Returns False if it was attempted too often, and True otherwise."""
         series.failed += 1
         if series.failed == _TRIES:
             series.failed = 0  # a repetition gets the full number of attempts again

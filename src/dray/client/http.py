@@ -169,7 +169,11 @@ class Http(Client):
     async def log(
         self, name: str, namespace: str, *, container: str = "", follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the log of a pod's container in chunks as they arrive; only available over HTTP."""
+        """Yield the log of a pod's container in chunks as they arrive; only available over HTTP.
+
+        `container` can be omitted if the pod has only one. `tail` is the number of last lines (None: all). With
+        `follow`, new lines follow until the container ends.
+        """
         query = _query(
             container=container, follow="true" if follow else "", tailLines="" if tail is None else str(tail)
         )
@@ -211,7 +215,11 @@ class Http(Client):
         return Page(tuple(items), first.resource_version)
 
     async def _send(self, request: HttpRequest) -> bytes:
-        """Send a request with retries. Returns the body of the response; raises the error that the response means."""
+        """Send a request with retries. Returns the body of the response; raises the error that the response means.
+
+        Raises MethodNotAllowed, without sending, for a write of a client that only reads, and ServiceUnavailable if
+        the connection fails.
+        """
         if self._read_only and request.method != "GET":
             raise MethodNotAllowed(f"not sent: {request.method} {request.path}, this client only reads")
         renewed = False
@@ -247,7 +255,11 @@ class Http(Client):
             await self._clock.sleep(delay)
 
     async def _stream(self, request: HttpRequest, silence: float | None) -> AsyncGenerator[bytes, None]:
-        """Yield a response in chunks as they arrive. After `silence` seconds without data, the stream just ends."""
+        """Yield a response in chunks as they arrive. After `silence` seconds without data (None: no limit), the
+        stream just ends.
+
+        Raises the error that the response means, and ServiceUnavailable if the connection fails.
+        """
         for attempt in range(_TRIES):
             async with self._request(request, silence) as answer:
                 if answer.status < 400:
@@ -300,7 +312,10 @@ class Http(Client):
 
 
 def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return the path of a collection, object or subresource."""
+    """Return the path of a collection, object or subresource.
+
+    An empty namespace means all namespaces. The namespace is ignored for cluster-scoped resources.
+    """
     resource = codec.resource
     parts = [f"/apis/{resource.group}" if resource.group else "/api", codec.version]
     if resource.namespaced and namespace:
@@ -372,7 +387,11 @@ def _query(**parameters: str) -> Query:
 
 
 def _silence(timeout: float | None, bookmarks: bool) -> float | None:
-    """Return how many seconds a watch may be silent before its connection counts as dead; None for no limit."""
+    """Return how many seconds a watch may be silent before its connection counts as dead; None for no limit.
+
+    `timeout` is that of the watch in seconds. With bookmarks, the server sends something at least once a minute or
+    so.
+    """
     limits = [] if timeout is None else [timeout + _STREAM_GRACE_SECONDS]
     if bookmarks:
         limits.append(_BOOKMARKED_SECONDS)
@@ -411,7 +430,11 @@ def _why(error: Exception) -> str:
 
 
 def _retry_after(status: int, headers: Headers) -> float | None:
-    """Return the seconds after which the server asks to retry, or None if it does not ask."""
+    """Return the seconds after which the server asks to retry, at most _RETRY_LIMIT_SECONDS, or None if it does not
+    ask.
+
+    Only some statuses count, and only a number of seconds, not a date.
+    """
     text = headers.get("Retry-After", "")
     if status not in _LATER or not text.isdecimal():
         return None

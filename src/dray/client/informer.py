@@ -185,7 +185,9 @@ class Informer(Generic[T]):
 
     @property
     def denied(self) -> str:
-        """The server's message if permission to list or watch is missing (then the copy is outdated), or empty."""
+        """The server's message if permission to list or watch is missing (then the copy is outdated), or ""
+        otherwise.
+        """
         return self._denied
 
     async def settled(self) -> None:
@@ -201,21 +203,29 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> T | None:
-        """Return an object from the copy, or None."""
+        """Return an object from the copy, or None if the copy lacks it. The namespace of cluster-scoped objects is
+        "".
+        """
         return self._objects.get((namespace, name))
 
     def list(self, namespace: str = "") -> Objects[T]:
-        """Return all objects, or those in a namespace."""
+        """Return all objects (without namespace), or those in a namespace, as a new list."""
         if not namespace:
             return [*self._objects.values()]
         return [o for (where, _), o in self._objects.items() if where == namespace]
 
     def by_index(self, index: str, value: str) -> Objects[T]:
-        """Return the objects for which the index function returns `value`."""
+        """Return the objects for which the index function returns `value`; empty if there are none.
+
+        Raises KeyError if there is no such index.
+        """
         return self._indexes[index].find(value)
 
     def count(self, index: str, value: str) -> int:
-        """Return the number of objects for which the index function returns `value`."""
+        """Return the number of objects for which the index function returns `value`.
+
+        Raises KeyError if there is no such index.
+        """
         return self._indexes[index].count(value)
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
@@ -388,7 +398,11 @@ class Informer(Generic[T]):
 
 
 def _differ(old: Object | None, new: Object | None) -> bool:
-    """Return whether two states of an object differ; a restarted watch repeats known states."""
+    """Return whether two states of an object differ in their resource version; a restarted watch repeats known
+    states.
+
+    None is the state of an object that does not exist.
+    """
     if old is None or new is None:
         return old is not new
     return old.metadata.resourceVersion != new.metadata.resourceVersion

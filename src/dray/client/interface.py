@@ -68,7 +68,7 @@ class Client(ABC):
     """
 
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
-        """Read one object. Raises `NotFound` if it does not exist."""
+        """Read one object. Raises `NotFound` if it does not exist, and `BadRequest` if the name is empty."""
         resource = resource_of(type_)
         return cast(T, await self._object(GetCall(resource, namespace, required_name(resource, name))))
 
@@ -83,7 +83,11 @@ class Client(ABC):
         continue_: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """Read one page of objects; without namespace from all namespaces, without limit all of them."""
+        """Read one page of objects; without namespace from all namespaces, without limit (0) all of them.
+
+        `labels` and `fields` are selectors as text. `continue_` is the token of the previous page. Raises `Expired`
+        if the token is too old.
+        """
         call = ListCall(
             resource_of(type_),
             namespace,
@@ -115,7 +119,8 @@ class Client(ABC):
     ) -> T:
         """Replace an object. Returns the new object. A resourceVersion in the tree makes the update conditional.
 
-        Name and namespace default to those in the tree.
+        Name and namespace default to those in the tree. Raises `Conflict` if the object has another resourceVersion,
+        `NotFound` if it does not exist, and `BadRequest` without a name or a required namespace.
         """
         resource = resource_of(type_)
         name = name or (tree.get("metadata") or {}).get("name") or ""
@@ -136,7 +141,8 @@ class Client(ABC):
     ) -> T:
         """Patch an object. Returns the new object.
 
-        `manager` is the field manager; `APPLY` requires it, and `force` takes over fields of other managers.
+        `manager` is the field manager; `APPLY` requires it, and `force` takes over fields of other managers. Raises
+        `BadRequest` if the name is empty.
         """
         resource = resource_of(type_)
         place = resource, namespace, required_name(resource, name), subresource

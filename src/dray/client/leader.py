@@ -93,7 +93,7 @@ class LeaderElection:
 
     @property
     def leader(self) -> str:
-        """The holder of the lease when it was last read; empty if none."""
+        """The identity of the holder of the lease when it was last read; empty if none or if it was not read yet."""
         return (self._seen.spec.holderIdentity or "") if self._seen else ""
 
     def require_lead(self) -> None:
@@ -152,12 +152,15 @@ class LeaderElection:
         raise LostLeadership(f"lease {self._name} was not renewed for {self._lease.renew_deadline:g} s")
 
     def _left(self) -> float:
-        """Return the remaining seconds in which the lease must be renewed."""
+        """Return the remaining seconds in which the lease must be renewed, negative if that time is over."""
         age = max(self._clock.monotonic() - self._renewed, self._clock.boot_time() - self._renewed_boot)
         return self._lease.renew_deadline - age
 
     async def _try(self, seconds: float) -> bool:
-        """Take or renew the lease if permitted. Returns False after an error or without a response in time."""
+        """Take or renew the lease if permitted, within `seconds`. Returns whether this process holds it now.
+
+        Returns False after an error, without a response in time, or if another process holds the lease.
+        """
         attempted, attempted_boot = self._clock.monotonic(), self._clock.boot_time()
         if not await self._answered(seconds):
             return False

@@ -20,11 +20,11 @@ _LOOK_SECONDS = (0.05, 1.0)  # polling interval: initial and maximum
 
 
 async def ask_pool_status(client: Client, driver: str, asker: str) -> Request | None:
-    """Create a request for the pool status of a driver and wait for its result. Returns None if it is not
-    completed in time.
+    """Create a request for the pool status of a driver and wait for its result.
 
-    The request is deleted afterwards. Needs the verbs create, get and delete, as granted by the role in KEP-5677,
-    but not watch. Raises ApiError.
+    Returns None if it is not completed in PATIENCE_SECONDS. `asker` is the prefix of the request's name. The request
+    is deleted afterwards. Needs the verbs create, get and delete, as granted by the role in KEP-5677, but not watch.
+    Raises ApiError.
     """
     name = f"{asker}-{time.time_ns():x}"
     spec = {"driver": driver, "limit": _POOLS, "ttlSecondsAfterComplete": _TTL_SECONDS}

@@ -32,6 +32,9 @@ class Readiness:
 
     @property
     def problems(self) -> list[str]:
-        """The current problems, without duplicates."""
+        """The current problems, without duplicates. Empty if the component is ready.
+
+        A component without other problems that has not started yet has that as its only problem.
+        """
         found = dict.fromkeys(problem for check in self._checks.values() for problem in check())
         return [*found] or ([] if self._started.is_set() else ["not started yet"])

@@ -72,8 +72,9 @@ def _elements(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterato
 async def change_status(client: Client, obj: T, change: Callable[[T], Any]) -> T:
     """Write the status that `change` computes from an object. Returns the object afterwards.
 
-    If the object was changed since it was read, it is read again and the change is recomputed. Raises `NotFound`
-    if the object was deleted, and `Conflict` if another object has its name or after too many attempts.
+    Nothing is written if the computed status is equal. If the object was changed since it was read, it is read again
+    and the change is recomputed. Raises `NotFound` if the object was deleted, and `Conflict` if another object has
+    its name or after too many attempts.
     """
     for _ in range(_ATTEMPTS):
         status = change(obj)

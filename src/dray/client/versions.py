@@ -80,7 +80,11 @@ class ServedVersions:
         return False
 
     async def _offered(self, resource: Resource) -> list[str]:
-        """Return the versions of the resource in which the server has the resource's group."""
+        """Return the versions of the resource in which the server has the resource's group, empty if it lacks the
+        group.
+
+        The order is that of the resource's versions. Raises ApiError if the server's groups cannot be read.
+        """
         if not resource.group:
             return [resource.stored]  # every server has the core group
         groups = (await self._read("/apis", _Groups)).groups

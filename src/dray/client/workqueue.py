@@ -60,7 +60,11 @@ class WorkQueue(Generic[K]):
         return len(self._queue)
 
     def add(self, key: K) -> None:
-        """Queue a key to be handled once, as soon as a worker is free."""
+        """Queue a key to be handled once, as soon as a worker is free.
+
+        Nothing happens if the key waits already or the queue is closed. A key that is being handled is queued again
+        when its worker is done.
+        """
         if self._closed or key in self._dirty:
             return
         self._metrics.added += 1
@@ -69,7 +73,10 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add a key after a delay; of several delays for the same key, the earliest applies."""
+        """Add a key after a delay in seconds; of several delays for the same key, the earliest applies.
+
+        Without a delay (0 or less), the key is added at once. Nothing happens if the queue is closed.
+        """
         if self._closed:
             return
         if seconds <= 0:
@@ -96,7 +103,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Return the number of consecutive failures of a key."""
+        """Return the number of consecutive failures of a key that `add_rate_limited` counted."""
         return self._failures.get(key, 0)
 
     async def get(self) -> K:

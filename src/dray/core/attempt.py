@@ -93,7 +93,7 @@ class Attempt:
 
     @property
     def alike(self) -> Hashable:
-        """Key of refused pods that the same device change would unblock; None if the pod requested no devices.
+        """Key of refused pods that the same device change would unblock; None if no search for devices was made.
 
         Pods with equal keys request the same devices on the same nodes, and no node could provide them. If devices
         were available and other rules refused the pod, the key also contains the result of the search.
@@ -113,7 +113,7 @@ class Promise(msgspec.Struct, frozen=True):
 
     @property
     def extended_resource_claim(self) -> ResourceClaim | None:
-        """The claim for extended resources that still must be created, or None."""
+        """The claim for extended resources that still must be created, or None if no such claim is pending."""
         for claim in self.pending:
             if claim.metadata.name == IN_MEMORY:
                 return claim
@@ -125,7 +125,9 @@ class Promise(msgspec.Struct, frozen=True):
         return replace(self, pending=pending)
 
     def allocation_of(self, claim: ResourceClaim) -> dict[str, Any] | None:
-        """Return the promised allocation of a claim in wire form, or None if the claim is not pending."""
+        """Return the promised allocation of a claim as a tree of plain JSON values, or None if the claim is not
+        pending.
+        """
         for pending, result in zip(self.pending, self.outcome.results if self.outcome else (), strict=True):
             if pending.metadata.uid == claim.metadata.uid:
                 return result
@@ -232,7 +234,10 @@ class Placement:
         return judgement
 
     def _show(self, pod: Pod, rule: SchedulingRule, nodes: int, judgement: Judgement) -> None:
-        """Report to the observer which nodes a rule refused and accepted."""
+        """Report to the observer which nodes (of the bit set `nodes`) a rule refused and accepted.
+
+        Nothing is reported for acceptance if the rule refused all of them.
+        """
         assert self.observe is not None
         accepted = nodes
         for reason, refused in judgement.refused.items():
@@ -265,7 +270,10 @@ class Placement:
             return self._decide(attempt)
 
     def census_for(self, attempt: Attempt, least: int = COMPARED_AT_ONCE) -> PodCensus | None:
-        """Return the census for a pod whose rules need more than `least` comparisons with other pods, or else None."""
+        """Return the census for a pod whose rules need more than `least` comparisons with other pods, or else None.
+
+        An existing census of the attempt is continued if the pod has not changed.
+        """
         census = attempt.census
         if census is not None and census.is_about(attempt.pod):
             return census
@@ -288,7 +296,10 @@ class Placement:
             self._neighbours.census = None
 
     def _decide(self, attempt: Attempt) -> PlacementDecision:
-        """Judge the nodes, then try to promise devices on the best node until this succeeds or no node is left."""
+        """Judge the nodes, then try to promise devices on the best node until this succeeds or no node is left.
+
+        Returns a Promise, Refused, or Unfinished if work is left over or the turn is over.
+        """
         turn = self._devices.turn()
         self._devices.index.left_over()  # discard work that earlier questions left over
         judgement = self._judge(attempt, turn)
@@ -332,7 +343,11 @@ class Placement:
         return Promise(attempt.claims, info.name, answer, pending, self.mappings(attempt, info), taken)
 
     def mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
-        """Return which requests of the extended resource claim serve which container on a node."""
+        """Return which requests of the extended resource claim serve which container on a node.
+
+        The result is () if device plugins of the node provide all of the pod's extended resources, or if the pod has
+        none.
+        """
         if not attempt.candidate.extended:
             return ()
         resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
@@ -341,6 +356,8 @@ class Placement:
     def _untried(self, attempt: Attempt, nodes: int) -> int:
         """Return the nodes except those where devices of the pod did not become ready, or all nodes if no others
         exist.
+
+        `nodes` and the result are bit sets.
         """
         if not attempt.failed_on:
             return nodes
@@ -381,7 +398,10 @@ class Placement:
         return rules
 
     def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
-        """Return the best of the nodes by weighted scores. Compares only a sample if there are many nodes."""
+        """Return the best of the nodes (a bit set that is not empty) by weighted scores.
+
+        Compares only a sample if there are many nodes.
+        """
         preference = self._preference(attempt)
         rules = self._score_rules(attempt, preference)
         if preference is not None and attempt.profile.weights.get(BetterAlternatives.name, 0):
@@ -427,7 +447,7 @@ class Placement:
         return Sample(self._table, [position for position, _ in ranked[:COMPARED]])
 
     def _most(self, attempt: Attempt) -> int:
-        """Return the number of nodes to compare."""
+        """Return the number of nodes to compare: the profile's percentage of all nodes, but at least COMPARED."""
         return max(COMPARED, len(self._table) * attempt.profile.percentage_to_score // 100)
 
     def _sample(self, nodes: int, most: int) -> Sample:

@@ -53,6 +53,7 @@ def compare_nodes(placement: Placement, table: NodeTable, attempt: Attempt, ours
     """Compare two nodes for the pod of an attempt, scoring them among all nodes that fit.
 
     Returns an empty comparison (a tie) if one of the nodes does not exist or if `ours` is not among the scored nodes.
+    If the pod does not fit on `theirs`, the comparison contains the reason and no scores.
     """
     judgement = placement.judge(attempt)
     attempt.devices = judgement.devices

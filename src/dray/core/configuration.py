@@ -94,7 +94,10 @@ class Configuration:
 
 
 def read(tree: Any) -> Configuration:
-    """Parse a decoded KubeSchedulerConfiguration. Raises ConfigurationError if a field is invalid."""
+    """Parse a decoded KubeSchedulerConfiguration. Raises ConfigurationError if a field is invalid.
+
+    Without `profiles`, the configuration has the default profile. Fields without effect become warnings.
+    """
     if (
         not isinstance(tree, dict)
         or tree.get("kind") != "KubeSchedulerConfiguration"
@@ -150,7 +153,10 @@ _WORDS = {bool: "true or false", str: "a text", float: "a number", int: "a whole
 
 
 def _typed(entry: dict[str, Any], name: str, type_: type[ScalarType], path: str) -> ScalarType | None:
-    """Return a field's value, or None if the field is not set. Raises ConfigurationError if its type is wrong."""
+    """Return a field's value, or None if the field is not set. Raises ConfigurationError if its type is wrong.
+
+    `path` is the path of `entry` for messages. An int is converted if a float is expected; a bool is no number.
+    """
     value = entry.get(name)
     if type_ is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -160,7 +166,10 @@ def _typed(entry: dict[str, Any], name: str, type_: type[ScalarType], path: str)
 
 
 def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
-    """Return percentageOfNodesToScore of this section, or `default` if the section does not set the field."""
+    """Return percentageOfNodesToScore of this section, or `default` if the section does not set the field.
+
+    Raises ConfigurationError for anything but a whole number from 0 to 100. `path` is the prefix of the field's path.
+    """
     value = default if (given := entry.get(_PERCENTAGE)) is None else given
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
         raise ConfigurationError(f"{path}{_PERCENTAGE}: expected a whole number from 0 to 100, got {value!r}")
@@ -168,7 +177,11 @@ def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
 
 
 def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[str]) -> SchedulerProfile:
-    """Read one entry of `profiles`. Appends to `warnings` a message for each setting that has no effect."""
+    """Read one entry of `profiles`. Appends to `warnings` a message for each setting that has no effect.
+
+    `percentage` applies if the entry does not set percentageOfNodesToScore. Raises ConfigurationError if a field is
+    invalid.
+    """
     weights = dict(DEFAULT_WEIGHTS)
     disabled: set[str] = set()
     plugins = _map(entry.get("plugins"), f"{path}.plugins")
@@ -195,7 +208,7 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
 
 
 def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
-    """Read the arguments of DefaultPreemption.
+    """Read the arguments of DefaultPreemption. Raises ConfigurationError if one is invalid or both are 0.
 
     Returns the percentage of nodes to compare and the minimum number of nodes.
     """
@@ -216,7 +229,8 @@ def _candidates(args: dict[str, Any], path: str) -> tuple[int, int]:
 def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
     """Read the arguments of DynamicResources. Returns the filter timeout and the binding timeout, in seconds.
 
-    Raises ConfigurationError for an unknown argument.
+    Raises ConfigurationError for an unknown argument, a text that is no duration, or a binding timeout that is too
+    short.
     """
     for name in args:
         if name not in ("apiVersion", "kind", "filterTimeout", "filterTimeoutScope", "bindingTimeout"):
@@ -234,7 +248,8 @@ def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
 def _is_per_node(args: dict[str, Any], path: str) -> bool:
     """Whether the filter timeout applies to each node instead of to the whole attempt.
 
-    Reads filterTimeoutScope, an argument that Kubernetes lacks: its timeout always applies to each node.
+    Reads filterTimeoutScope, an argument that Kubernetes lacks: its timeout always applies to each node. Raises
+    ConfigurationError for anything but Attempt (the default) and Node.
     """
     scope = args.get("filterTimeoutScope", "Attempt")
     if scope not in ("Attempt", "Node"):
@@ -243,7 +258,11 @@ def _is_per_node(args: dict[str, Any], path: str) -> bool:
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
-    """Apply the enabled and disabled plugins of one extension point to `weights` and `disabled`, in place."""
+    """Apply the enabled and disabled plugins of one extension point to `weights` and `disabled`, in place.
+
+    `chosen` is the section of the extension point, `where` its path for messages and `point` its name. Raises
+    ConfigurationError for an unknown plugin.
+    """
     for i, plugin in enumerate(_list(chosen.get("disabled"), f"{where}.disabled")):
         name = _map(plugin, f"{where}.disabled[{i}]").get("name", "")
         names = PLUGINS if name == "*" else {name}
@@ -284,7 +303,10 @@ def _list(value: Any, path: str) -> list[Any]:
 
 
 def _duration(text: Any, path: str) -> float:
-    """Convert a Go duration such as 1m30s to seconds. Raises ConfigurationError if the text is not a duration."""
+    """Convert a Go duration such as 1m30s to seconds. Raises ConfigurationError if the text is not a duration.
+
+    The text "0" means 0 seconds.
+    """
     if not isinstance(text, str) or not (text == "0" or _DURATION.sub("", text) == ""):
         raise ConfigurationError(f"{path}: expected a duration such as 10s, got {text!r}")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))

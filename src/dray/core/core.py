@@ -251,7 +251,10 @@ class SchedulerCore:
         self._recheck(members)
 
     def _lacks_something(self, pod: Pod) -> bool:
-        """Whether a pod may not be tried because of scheduling gates, `hold`, or a missing claim or PodGroup."""
+        """Whether a pod may not be tried because of scheduling gates, `hold`, or a missing claim or PodGroup.
+
+        Whether the group has enough pods is not checked here.
+        """
         if pod.spec.schedulingGates or pod.metadata.uid in self._progress.held:
             return True
         return self.state.devices.missing_for(pod) is not None
@@ -343,7 +346,7 @@ class SchedulerCore:
         """Return gated pods whose claim, PodGroup or fellow members have been missing for longer than usual, with the
         reason.
 
-        Each pod is returned only once. Pods with scheduling gates are skipped.
+        Each pod is returned only once. Pods with scheduling gates are skipped. The list is empty if there are none.
         """
         found, progress = [], self._progress
         is_quiet = progress.claim_came + PATIENCE <= self.now
@@ -387,7 +390,8 @@ class SchedulerCore:
     ) -> Attempt:
         """Begin an attempt to place a pod, or continue the unfinished one, and look up the pod's claims.
 
-        Returns the attempt.
+        Returns the attempt. `among` limits it to the nodes of a bit set (None: all nodes), `preferred` is the name of
+        a node, and `is_terse` leaves out the explanation of a shortage of devices.
         """
         profile = self.profile_of(waiting.pod)
         assert profile is not None  # otherwise the pod would not be in the queue
@@ -446,7 +450,10 @@ class SchedulerCore:
         return attempt.may_preempt and is_helped_by_room(why)
 
     def _decide_nominated(self, attempt: Attempt) -> PlacementDecision:
-        """Decide about a pod, trying its nominated node first and then all nodes."""
+        """Decide about a pod, trying its nominated node first and then all nodes.
+
+        Returns Refused without trying any node if a claim is unusable or the pod conflicts with its PodGroup.
+        """
         if attempt.problem is not None:
             why = Unschedulable(len(self.state.table), problem=attempt.problem)
             return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
@@ -479,7 +486,8 @@ class SchedulerCore:
     def refuse(self, waiting: Waiting, refused: Refused, pause: float = 0.0) -> None:
         """Put a refused pod back in the queue until a change may help.
 
-        With `pause`, the pod is retried after that many seconds instead.
+        With `pause` (not 0), the pod is retried after that many seconds instead. If preemption cannot help, the pod
+        loses its nomination.
         """
         assert waiting.attempt is not None
         if pause:
@@ -515,7 +523,7 @@ class SchedulerCore:
         """Carry out a preemption plan: nominate the pod for the node, and hold it until `preempted` if there are
         victims.
 
-        Returns the pods of lower priority that lose their nominations for the same node.
+        Returns the pods of lower priority that lose their nominations for the same node, empty if there are none.
         """
         nominations, uid = self.state.nominations, waiting.key
         others = [one.pod for one in nominations.on(plan.node) if priority_of(one.pod) < priority_of(waiting.pod)]
@@ -534,7 +542,7 @@ class SchedulerCore:
     def preempted(self, uid: str, spared: Iterable[Pod] = ()) -> None:
         """Record that the victims of a pod were evicted, except for the `spared` pods, whose eviction failed.
 
-        Releases the pod.
+        Releases the pod, which `uid` names. If pods were spared, it backs off before it is tried.
         """
         left = frozenset(pod.metadata.uid for pod in spared)
         if left:

@@ -74,13 +74,19 @@ class Devices:
     # -- before an attempt
 
     def missing_for(self, pod: Pod) -> ClaimProblem | None:
-        """Return the missing claim or PodGroup for which a pod may not be tried yet, or None if nothing is missing."""
+        """Return the missing claim or PodGroup for which a pod may not be tried yet, or None if nothing is missing.
+
+        Also returns None for a pod without claims, or if dynamic resource allocation is off.
+        """
         if not pod.spec.resourceClaims or not self._is_enabled:
             return None
         return missing_for(pod, self._group_of(pod), self._find(pod), self._known)
 
     def claims_of(self, pod: Pod) -> PodClaims | ClaimProblem:
-        """Return the claims of a pod, or the problem with a claim that keeps the pod from every node."""
+        """Return the claims of a pod, or the problem with a claim that keeps the pod from every node.
+
+        The claims are empty if dynamic resource allocation is off.
+        """
         if not self._is_enabled:
             return PodClaims(pod)
         left_over = self._extended_claim_of(pod) if self._serves_extended and may_be_asked(pod) else None
@@ -92,7 +98,10 @@ class Devices:
         return found
 
     def _is_lost(self, pod: Pod, claim: ResourceClaim) -> bool:
-        """Whether the devices of a claim failed to become ready within the binding timeout of the pod's profile."""
+        """Whether the devices of a claim failed to become ready within the binding timeout of the pod's profile.
+
+        Returns False if the profile has no binding timeout.
+        """
         timeout = self._binding_timeouts.get(pod.spec.schedulerName)
         return timeout is not None and is_lost(claim, self.now(), timeout)
 
@@ -110,6 +119,7 @@ class Devices:
         """Allocate devices on a node to the pending claims of a pod and record the promises in the ledger.
 
         Returns the allocation, None if the pod needs no devices on the node, or the reason why the allocation failed.
+        Nothing is recorded after a failure.
         """
         search = attempt.devices.search_at(info.position)
         if search is None:
@@ -136,9 +146,9 @@ class Devices:
             self.ledger.promise(claim.metadata.uid, devices)
 
     def from_node(self, attempt: Attempt, info: NodeInfo, outcome: Allocated | None) -> NodeClaims | NodeReason:
-        """Return what the pod's claims take from the node besides devices, such as CPU and memory.
+        """Return what the pod's claims take from the node besides devices, such as CPU and memory; () for nothing.
 
-        If the node has too little, withdraws the promised devices and returns the reason.
+        If the node has too little or lacks a needed feature, withdraws the promised devices and returns the reason.
         """
         if not self.index.asks_more_of_nodes:
             return ()
@@ -197,7 +207,10 @@ class Devices:
     # -- what claims say
 
     def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> bool:
-        """Update the devices held by a claim after an event. Returns whether devices became free."""
+        """Update the devices held by a claim after an event. Returns whether devices became free.
+
+        `gone` says that the claim was deleted.
+        """
         allocation = claim.status.allocation
         if gone:
             self.ledger.forget(claim.metadata.uid)
@@ -239,5 +252,8 @@ def has_alternatives(claims: PodClaims) -> bool:
 
 
 def version_of(claim: ResourceClaim) -> int:
-    """Return the resource version of a claim as a number, 0 if the claim has none."""
+    """Return the resource version of a claim as a number, 0 if the claim has none.
+
+    Raises ValueError if the version is no number.
+    """
     return int(claim.metadata.resourceVersion or 0)

@@ -131,7 +131,7 @@ class GangAttempt:
 
     @property
     def needed(self) -> int:
-        """Number of further pods that must be placed to reach minCount."""
+        """Number of further pods that must be placed to reach minCount, 0 if enough pods have nodes."""
         return max(0, min_count(self.group) - len(self.bound))
 
 
@@ -182,7 +182,11 @@ class GangPlacement:
         return pending or Unfinished(LeftOver((), True))
 
     def _greedy(self, gang: GangAttempt) -> bool | None:
-        """Place the next pods. Returns whether enough pods are placed, or None if another part must continue."""
+        """Place the next pods in the current domain. Returns whether enough pods are placed, or None if another part
+        must continue.
+
+        Returns False as soon as too few pods are left to reach minCount, and records the failure.
+        """
         last = gang.position + PODS_AT_ONCE if self._state.index.defers else len(gang.members)
         with self._state.trial() as trial:
             trial.keep()
@@ -199,7 +203,9 @@ class GangPlacement:
         return True
 
     def _place_next(self, gang: GangAttempt, trial: StateTrial) -> bool:
-        """Place the next member, or record its refusal. Returns False if the decision is unfinished."""
+        """Place the next member, or record its refusal. Returns False if the decision is unfinished, and True
+        otherwise.
+        """
         waiting = gang.members[gang.position]
         attempt = self._attempt_for(waiting.pod)
         attempt.among, attempt.failed_on = gang.domains[gang.at].nodes, waiting.failed_on
@@ -238,7 +244,10 @@ class GangPlacement:
     # -- exact search
 
     def _search(self, gang: GangAttempt) -> GangDecision:
-        """Continue the exact search in the remaining domains. Returns a promise, a refusal, or Unfinished."""
+        """Continue the exact search in the remaining domains. Returns a promise, a refusal, or Unfinished.
+
+        The refusal is a proof only if every search ended within its steps.
+        """
         while gang.at < len(gang.domains):
             if gang.steps is None or gang.search is None or gang.is_stale:
                 self._begin_search(gang)
@@ -276,7 +285,7 @@ class GangPlacement:
     def _keep(self, gang: GangAttempt, found: Found) -> bool:
         """Turn a found placement into promises and place further members if possible.
 
-        Returns False if a promise fails.
+        Returns False, without a change, if a promise fails.
         """
         waiting_of = {waiting.key: waiting for waiting in gang.members}
         placed: list[PlacedMember] = []
@@ -351,7 +360,8 @@ def _is_generated_for(claim: ResourceClaim, pod: Pod) -> bool:
 def domains_of(state: ClusterState, keys: Sequence[str], bound: Sequence[Pod], among: int | None) -> Iterator[Domain]:
     """Yield the domains in which a gang may be placed, with the fewest nodes first.
 
-    If pods of the gang already have nodes, yields only their domain.
+    `keys` are the topology labels; without any, the only domain is all nodes. Nodes that lack a label are left out.
+    If pods of the gang already have nodes, yields only their domain, and nothing if these are several.
     """
     everyone = state.table.everyone if among is None else state.table.everyone & among
     if not keys:
@@ -370,7 +380,7 @@ def domains_of(state: ClusterState, keys: Sequence[str], bound: Sequence[Pod], a
 
 
 def _values(state: ClusterState, keys: Sequence[str], pod: Pod) -> tuple[str, ...]:
-    """Return the values of the topology labels of a pod's node."""
+    """Return the values of the topology labels of a pod's node. A missing label or node counts as ""."""
     info = state.table.get(state.table.node_of(pod.metadata.uid) or pod.spec.nodeName)
     labels = info.node.metadata.labels if info is not None and info.node is not None else {}
     return tuple(labels.get(key, "") for key in keys)

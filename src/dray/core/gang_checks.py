@@ -56,7 +56,8 @@ class NodeChecks:
     ) -> Grants | None:
         """Return what the claims of these pods get on a node, or None if the pods do not fit there together.
 
-        `supposed` are claims of the gang that are already allocated; `blocked` devices must not be used.
+        `supposed` are claims of the gang that are already allocated; `blocked` devices must not be used. The grants
+        are by uid of the claim, and empty if nothing has to be allocated. Nothing is kept.
         """
         self.steps += 1 + len(pods)
         with self._state.trial() as trial:
@@ -86,7 +87,10 @@ class NodeChecks:
             self._state.devices.ledger.promise(_BLOCKED, Taken(tuple(devices)))
 
     def _is_accepted(self, attempt: Attempt, info: NodeInfo) -> bool:
-        """Whether all rules except the device search accept a pod on a node. An accepted pod is counted on the node."""
+        """Whether all rules except the device search accept a pod on a node. An accepted pod is counted on the node.
+
+        Returns False if a claim of the pod is unusable.
+        """
         if attempt.problem is not None:
             return False
         known = replace(attempt.claims, pending=())  # pending claims are allocated together for all pods
@@ -100,7 +104,10 @@ class NodeChecks:
         return bool(judgement.nodes)
 
     def _allocate(self, info: NodeInfo, attempts: Sequence[Attempt]) -> Grants | None:
-        """Allocate the pending claims of all pods together on a node, or return None."""
+        """Allocate the pending claims of all pods together on a node. Returns the grants by uid of the claim.
+
+        Returns None if that is impossible, or if the node has too little of what the devices take from it.
+        """
         pending = [claim for attempt in attempts for claim in pending_at(attempt, info)]
         grants = self._grants(info, pending) if pending else {}
         if grants is None or not self._state.index.asks_more_of_nodes:
@@ -136,7 +143,7 @@ def place_all(
 ) -> list[tuple[Attempt, Promise]] | None:
     """Place pods in the trial on these nodes with these devices. Returns attempt and promise of each pod.
 
-    Returns None if a pod cannot be placed.
+    Returns None at the first pod that cannot be placed; earlier pods stay placed in the trial.
     """
     placed: list[tuple[Attempt, Promise]] = []
     for pod, info in places:

@@ -28,7 +28,10 @@ class GangPodKind:
 
 
 def pods_of(kinds: Sequence[GangPodKind], load: NodeLoad, left: NodeLoad) -> list[Pod]:
-    """Return the pods of a load. From each kind, the first of the pods that are still left are taken."""
+    """Return the pods of a load. From each kind, the first of the pods that are still left are taken.
+
+    `load` and `left` contain a number of pods for each kind.
+    """
     found: list[Pod] = []
     for kind, count, rest in zip(kinds, load, left, strict=True):
         start = len(kind.pods) - rest
@@ -74,7 +77,7 @@ def minds_others(pod: Pod) -> bool:
 
 
 def _names_nodes(attempt: Attempt) -> bool:
-    """Whether a pod selects nodes by labels or affinity, or has an allocated claim."""
+    """Whether a pod selects nodes by labels or has any affinity, also to pods, or has an allocated claim."""
     spec = attempt.pod.spec
     return bool(spec.nodeSelector or spec.affinity or attempt.claims.allocated)
 

@@ -52,7 +52,11 @@ class GangScheduling:
         self._refused: dict[GroupKey, str] = {}  # uid of one pod of each refused gang
 
     def is_next(self, waiting: Waiting) -> bool:
-        """Whether a popped pod can be tried now. If not, the pod is set aside or returned to the queue."""
+        """Whether a popped pod can be tried now. If not, the pod is set aside or returned to the queue.
+
+        A pod that is placed on its own always can. A pod of a gang cannot while another gang is tried, while victims
+        of its gang end, and during a pause of its gang.
+        """
         key = self._gangs.key_of(waiting.pod)
         if key is None or self._gangs.joint_group(waiting.pod) is None:
             return True
@@ -73,9 +77,10 @@ class GangScheduling:
         return True
 
     def begin(self, waiting: Waiting, among: int | None = None) -> GangAttempt | None:
-        """Begin or continue the joint attempt for the gang of a pod.
+        """Begin or continue the joint attempt for the gang of a pod, and take the gang's other pods from the queue.
 
-        Returns None for a pod that is placed on its own.
+        Returns None for a pod that is placed on its own. `among` limits the attempt to the nodes of a bit set (None:
+        all nodes).
         """
         if self._current is not None and self._current.leader is waiting:
             return self._current
@@ -106,7 +111,7 @@ class GangScheduling:
         return bool(pod.spec.nodeName or self._core.state.table.node_of(pod.metadata.uid))
 
     def _nominated(self, gang: GangAttempt) -> list[Nomination]:
-        """Return the nominations of the gang's pods."""
+        """Return the nominations of the gang's pods, empty if none is nominated."""
         known = (self._core.state.nominations.get(waiting.key) for waiting in gang.members)
         return [one for one in known if one is not None]
 
@@ -153,11 +158,10 @@ class GangScheduling:
                 self._core.wake(ROOM_AND_DEVICES)
 
     def preempt(self, gang: GangAttempt, plan: GroupPreemptionPlan) -> list[Pod]:
-        """Carry out a preemption plan: nominate the gang's pods.
+        """Carry out a preemption plan: nominate the gang's pods. With victims, the gang is not tried until
+        `preempted`.
 
-        With victims, the gang is not tried until `preempted`.
-
-        Returns the pods of lower priority that lose their nominations for the same nodes.
+        Returns the pods of lower priority that lose their nominations for the same nodes, empty if there are none.
         """
         nominations, core = self._core.state.nominations, self._core
         nodes = {member.promise.node for member in plan.placed}

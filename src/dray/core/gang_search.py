@@ -99,7 +99,11 @@ class GangSearch:
     def _share(
         self, left: Sequence[ResourceClaim], kinds: Sequence[GangPodKind], given: tuple[ResourceClaim, ...]
     ) -> GangSearchSteps:
-        """Allocate the next shared claim in every way and continue; finally, try without the pods that need it."""
+        """Allocate the next shared claim in every way and continue; finally, try without the pods that need it.
+
+        `left` are the claims not yet allocated, and `given` the allocated ones. The generator returns a placement or
+        None.
+        """
         if not left:
             return (yield from _Distribution(self, kinds, given).run())
         claim, rest = left[0], left[1:]
@@ -122,7 +126,7 @@ class GangSearch:
         return (yield from self._share(rest, kinds, given))
 
     def _ways_to_share(self, info: NodeInfo, claim: ResourceClaim, given: tuple[ResourceClaim, ...]) -> Iterator[Grant]:
-        """Yield every allocation that a claim may get on a node."""
+        """Yield every allocation that a claim may get on a node. Raises GangOutOfSteps if the steps are used up."""
         waiting, known = [_NO_DEVICES], set[frozenset[DeviceId]]()
         while waiting:
             blocked = waiting.pop()
@@ -201,7 +205,11 @@ class _Distribution:
     def _go_on(
         self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], last: tuple[Hashable, NodeLoad] | None
     ) -> GangSearchSteps:
-        """Place the remaining pods on the nodes from a position on. Returns a placement or None."""
+        """Place the remaining pods on the nodes from position `at` on. The generator returns a placement or None.
+
+        `left` is the number of pods of each kind, `blocked` the devices that earlier nodes have taken, and `last` the
+        key and the load of the node before, if there is one.
+        """
         if sum(left) <= self._spare:
             return Found((), {})
         missing = sum(max(0, one - room) for one, room in zip(left, self._after[at], strict=True))
@@ -228,7 +236,10 @@ class _Distribution:
     def _with_load(
         self, at: int, left: NodeLoad, blocked: frozenset[DeviceId], load: NodeLoad, grants: Grants
     ) -> GangSearchSteps:
-        """Place a load on a node and the remaining pods on later nodes. Returns a placement or None."""
+        """Place a load on the node at position `at` and the remaining pods on later nodes.
+
+        The generator returns a placement or None.
+        """
         info, pods = self._search.infos[at], pods_of(self._kinds, load, left)
         rest = tuple(one - placed for one, placed in zip(left, load, strict=True))
         last = None if self._search.spans_nodes else (self._names[at], load)
@@ -295,7 +306,7 @@ class _Distribution:
     ) -> Grants | None:
         """Return the allocations of a load's claims on a node, or None if the load does not fit there.
 
-        Caches failures.
+        Caches failures under `name`, the key of equal nodes. Raises GangOutOfSteps if no steps are left.
         """
         key = name, load, blocked
         if key in self._unfit:
@@ -321,7 +332,8 @@ def _is_within(load: NodeLoad, other: NodeLoad) -> bool:
 def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
     """Return a key that is equal for nodes that fit the same loads of pods.
 
-    Only for pods without rules about labels or names of nodes.
+    Only for pods without rules about labels or names of nodes. The key is the node's name if no other node can be
+    known to be equal.
     """
     node, devices = info.node, state.index.equivalence_key(info.name)
     if devices is None or state.table.refusers or state.index.asks_more_of_nodes or node is None:
@@ -332,5 +344,5 @@ def _node_equivalence_key(state: ClusterState, info: NodeInfo) -> Hashable:
 
 
 def local_pools(state: ClusterState) -> set[tuple[str, str]]:
-    """Return the pools whose devices all belong to a single node."""
+    """Return the pools whose devices all belong to a single node, as (driver, pool)."""
     return {pool for pool in state.pools if all(piece.spec.nodeName for piece in state.pools.slices_of(pool))}

@@ -44,7 +44,8 @@ class Gangs:
     def note(self, pod: Pod, *, is_ready: bool) -> bool:
         """Record whether a pod counts towards minCount of its group.
 
-        Returns whether the group has reached minCount by this, or has fallen below minCount.
+        Returns True if the group has reached minCount by this, or has fallen below minCount, and False otherwise,
+        also for a pod without a group.
         """
         key = self.key_of(pod)
         if key is None:
@@ -72,7 +73,10 @@ class Gangs:
             del self._ready[key]
 
     def waits(self, pod: Pod) -> GroupProblem | None:
-        """Return why a pod may not be tried yet: its PodGroup is missing or has fewer pods than minCount; or None."""
+        """Return why a pod may not be tried yet: its PodGroup is missing or is a gang with fewer pods than minCount.
+
+        Returns None if nothing keeps it from being tried.
+        """
         key = self.key_of(pod)
         if key is None:
             return None
@@ -90,12 +94,18 @@ class Gangs:
         return group.spec.schedulingPolicy.gang is not None
 
     def joint_group(self, pod: Pod) -> PodGroup | None:
-        """Return the PodGroup whose pods must be placed together with this pod; None for a pod placed on its own."""
+        """Return the PodGroup whose pods must be placed together with this pod; None for a pod placed on its own.
+
+        The group is a gang or has a topology constraint.
+        """
         group = self._objects.group_of(pod) if self.key_of(pod) is not None else None
         return group if group is not None and (self.is_gang(group) or self.topology_keys(group)) else None
 
     def topology_keys(self, group: PodGroup) -> tuple[str, ...]:
-        """Return the node labels whose values must be equal for the nodes of all pods of a group."""
+        """Return the node labels whose values must be equal for the nodes of all pods of a group.
+
+        The result is () if the group has no constraint, or if the feature is off.
+        """
         constraints = group.spec.schedulingConstraints
         if constraints is None or not self._has_topology:
             return ()
@@ -109,13 +119,13 @@ class Gangs:
     def mismatch_of(self, pod: Pod) -> GroupProblem | None:
         """Return the first difference between the pods of a pod's group that prevents joint scheduling, or None.
 
-        Pods of other schedulers are included.
+        Pods of other schedulers are included. Also returns None if the pod has no PodGroup.
         """
         group = self._objects.group_of(pod)
         return self.mismatch(group, self.members(group)) if group is not None else None
 
     def differs(self, pod: Pod) -> GroupProblem | None:
-        """Return the first value of a pod that conflicts with its PodGroup, or None.
+        """Return the first value of a pod that conflicts with its PodGroup, or None if there is none or no PodGroup.
 
         For groups whose pods are placed one by one.
         """
@@ -149,7 +159,10 @@ class Gangs:
 
 
 def min_count(group: PodGroup | None) -> int:
-    """Return the number of pods of a group that must be placed together: minCount of a gang, or else 1."""
+    """Return the number of pods of a group that must be placed together: minCount of a gang, or else 1.
+
+    None, no group, also means 1.
+    """
     gang = group.spec.schedulingPolicy.gang if group is not None else None
     return gang.minCount if gang is not None else 1
 

@@ -95,7 +95,10 @@ class GroupPreemption:
     # -- the domains
 
     def _find(self, gang: GangAttempt) -> GroupPreemptionPlan | None:
-        """Search all domains. Returns the plan that disturbs least, or None. Raises PartIsOver when the part ends."""
+        """Search all domains. Returns the plan that disturbs least, or None if no victims help.
+
+        Raises PartIsOver when the part ends.
+        """
         search = gang.victims
         if search is None or (gang.is_stale and search.restarts < RESTARTS):
             restarts = search.restarts + 1 if search is not None else 0
@@ -124,7 +127,10 @@ class GroupPreemption:
     # -- one domain
 
     def _plan_for(self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain) -> GroupPreemptionPlan | None:
-        """Return a preemption plan for a domain, or None if victims there do not help."""
+        """Return a preemption plan for a domain, or None if victims there do not help or no change is possible.
+
+        Raises PartIsOver when the part ends.
+        """
         infos = [*self._table.named(domain.nodes)]
         leaving = self._victims.leaving(infos)
         if search.found is None:
@@ -168,7 +174,7 @@ class GroupPreemption:
         return JointCheck([*reversed(gang.members)], {}, at=at, is_hasty=is_hasty)
 
     def _suffices(self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, leaving: list[Pod]) -> bool:
-        """Whether the gang fits as soon as the terminating pods are gone."""
+        """Whether the gang fits as soon as the terminating pods are gone. Raises PartIsOver when the part ends."""
         check = search.check
         assert check is not None
         with self._state.trial() as trial:
@@ -182,11 +188,11 @@ class GroupPreemption:
     def _give_back(
         self, gang: GangAttempt, search: GroupVictimSearch, domain: Domain, leaving: list[Pod], trial: StateTrial
     ) -> list[Victim] | None:
-        """Restore the victims with whom the gang still fits.
+        """Restore the victims with whom the gang still fits. Returns the others, or None to continue in another
+        trial.
 
-        Returns the others, or None to continue in another trial.
-
-        If the gang does not fit even without any victims, `search.placed` stays empty.
+        If the gang does not fit even without any victims, the list is empty and `search.placed` stays empty. Raises
+        PartIsOver when the part ends.
         """
         assert search.found is not None
         self._preemption.suppose_end(trial, leaving)
@@ -212,7 +218,10 @@ class GroupPreemption:
     def _settle(
         self, search: GroupVictimSearch, check: JointCheck, domain: Domain, trial: StateTrial, part: WorkPart
     ) -> bool:
-        """Finish a check and record the result. Returns whether the gang fits."""
+        """Finish a check and record the result. Returns whether the gang fits.
+
+        Also returns False if the first check fails after victims were restored, and then forgets that they were.
+        """
         fits = search.checks.fits(check, domain.nodes, trial, part)
         search.check = None
         if check.victim is not None:
@@ -280,7 +289,11 @@ class GroupPreemption:
             trial.place(member.attempt, member.promise)
 
     def _part(self, search: GroupVictimSearch, supposed: int) -> WorkPart:
-        """Return the work budget of the next part. The budget doubles with each restart beyond RESTARTS."""
+        """Return the work budget of the next part. The budget doubles with each restart beyond RESTARTS.
+
+        `supposed` is the number of pods that the part moves before it begins; the budget is at least that large, and
+        unlimited if attempts are made in one part.
+        """
         units = max(UNITS_AT_ONCE, supposed) << max(0, search.restarts - RESTARTS)
         return WorkPart(units if self._state.index.defers else None)
 

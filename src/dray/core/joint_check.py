@@ -68,9 +68,8 @@ class JointChecks:
     def fits(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
         """Continue a check.
 
-        Returns whether enough pods of the gang fit; if they do, the pods are placed in the trial.
-
-        Raises PartIsOver if the budget of this part is used up before the check ends.
+        Returns whether enough pods of the gang fit on the nodes of the bit set; if they do, the pods are placed in
+        the trial. Raises PartIsOver if the budget of this part is used up before the check ends.
         """
         if check.steps is None and self._place_rest(check, nodes, trial, part):
             return True
@@ -82,7 +81,7 @@ class JointChecks:
     # -- place pods one by one
 
     def _place_rest(self, check: JointCheck, nodes: int, trial: StateTrial, part: WorkPart) -> bool:
-        """Place the remaining pods one by one.
+        """Place the remaining pods one by one. Raises PartIsOver if the budget of this part is used up.
 
         Returns whether enough pods of the gang are placed; if not, undoes all placements.
         """
@@ -128,7 +127,10 @@ class JointChecks:
     # -- exact search
 
     def _search(self, check: JointCheck, nodes: int, part: WorkPart) -> Found | None:
-        """Continue the exact search. Returns the placement found, or None if there is none or the steps are used up."""
+        """Continue the exact search. Returns the placement found, or None if there is none or the steps are used up.
+
+        Raises PartIsOver if the budget of this part is used up; the next call continues.
+        """
         gang = self._gang
         if check.steps is None:
             if self._left <= 0:
@@ -152,7 +154,7 @@ class JointChecks:
         return found
 
     def _place_found(self, check: JointCheck, found: Found, trial: StateTrial) -> bool:
-        """Place the pods as found by the exact search. Returns whether this succeeded."""
+        """Place the pods as found by the exact search. Returns whether this succeeded; if not, nothing is placed."""
         waiting_of = {waiting.key: waiting for waiting in self._gang.members}
         mark = trial.mark()
         promised = place_all(self._state, self._attempt_for, found.places, found.grants, trial)

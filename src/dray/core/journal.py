@@ -53,7 +53,7 @@ class StateJournal:
         self._inverses.append(inverse)
 
     def mark(self) -> int:
-        """Return a mark of the current state, for `rewind`."""
+        """Return a mark of the current state, for `rewind`: the number of recorded changes."""
         return len(self._inverses)
 
     def rewind(self, mark: int) -> None:

@@ -39,7 +39,8 @@ class DeviceLedger:
     def written(self, uid: str, taken: Taken | None, version: int = 0) -> bool:
         """Record the devices that a claim holds according to the API server; None if the claim is not allocated.
 
-        Returns whether devices became free.
+        `version` is the claim's resource version: without an allocation, a promise ends only if the version is not
+        older than its write. Returns whether devices became free.
         """
         if taken is None and uid not in self._written and uid not in self._promised:
             return False  # most events of a claim arrive before its allocation
@@ -68,7 +69,7 @@ class DeviceLedger:
         self._settle(before, self._held(uid))
 
     def forget(self, uid: str) -> bool:
-        """Withdraw the promise to a claim. Returns whether devices became free."""
+        """Withdraw the promise to a claim, if there is one. Returns whether devices became free."""
         self._note(uid)
         before = self._held(uid)
         self._end_promise(uid)
@@ -95,7 +96,7 @@ class DeviceLedger:
         return uid in self._promised
 
     def _held(self, uid: str) -> Taken:
-        """Return the devices promised to a claim, or else the devices recorded in the claim."""
+        """Return the devices promised to a claim, or else the devices recorded in the claim, or else NOTHING."""
         return self._promised.get(uid) or self._written.get(uid, NOTHING)
 
     def _settle(self, before: Taken, after: Taken) -> bool:

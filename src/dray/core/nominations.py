@@ -78,7 +78,7 @@ class Nominations:
         return self._known.get(uid)
 
     def on(self, node: str) -> list[Nomination]:
-        """Return the nominations for a node."""
+        """Return the nominations for a node (by name), empty if there are none."""
         return [one for one in self._known.values() if one.node == node]
 
     def holding(self, devices: set[DeviceId]) -> list[Nomination]:
@@ -121,9 +121,9 @@ class Nominations:
         return late
 
     def told(self, old: Pod | None, new: Pod) -> bool:
-        """Update nominations from the status of a pod without a node.
+        """Update nominations from the status of a pod without a node. `old` is None for a new pod.
 
-        Returns whether an existing nomination was replaced or ended.
+        Returns True if an existing nomination was replaced or ended, and False otherwise, also for a new nomination.
         """
         uid, name = new.metadata.uid, new.status.nominatedNodeName
         if not name and not self._known:

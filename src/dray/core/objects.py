@@ -72,7 +72,7 @@ class StoredObjects(ClaimUsers):
     def put(self, new: Wire) -> Any:
         """Add an object, or replace the object of the same type, namespace and name.
 
-        Returns the replaced object, or None.
+        Returns the replaced object, or None if the object is new.
         """
         meta = cast(Any, new).metadata
         kept = self._objects.setdefault(type(new), {})
@@ -111,7 +111,10 @@ class StoredObjects(ClaimUsers):
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[Use, ResourceClaim]]:
-        """Yield the existing claims of a pod, each with the pod's use of the claim."""
+        """Yield the existing claims of a pod, each with the pod's use of the claim.
+
+        Uses without a claim, and claims that do not exist, are left out.
+        """
         for use in self.uses(pod):
             claim = self.claim(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is not None:

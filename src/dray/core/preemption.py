@@ -109,7 +109,8 @@ class Preemption:
     def after(self, attempt: Attempt, refused: Refused) -> Refused | Unfinished:
         """Return the refusal with a preemption plan, or with the reason why preemption does not help.
 
-        Returns Unfinished if the search needs another part. Call this while nominations of lower priority are lifted.
+        Returns the refusal unchanged if there are no nodes, and Unfinished if the search needs another part. Call
+        this while nominations of lower priority are lifted.
         """
         if not len(self._table):
             return refused
@@ -138,7 +139,8 @@ class Preemption:
     # -- whether the pod may preempt
 
     def _ineligible(self, attempt: Attempt, helpful: int) -> PreemptionCode | None:
-        """Return why the pod must not preempt, or None if it may.
+        """Return why the pod must not preempt, or None if it may. `helpful` is the bit set of nodes that victims may
+        help.
 
         A pod whose nominated node still has terminating victims, or devices to be released, must wait for these.
         """
@@ -194,7 +196,7 @@ class Preemption:
         return VictimSearch([*reversed(order)], wanted)
 
     def _find(self, attempt: Attempt, search: VictimSearch) -> PreemptionPlan | None:
-        """Examine nodes until enough plans are found. Returns the best plan, or None.
+        """Examine nodes until enough plans are found. Returns the best plan, or None if there is none.
 
         Raises PartIsOver when the turn ends.
         """
@@ -228,14 +230,15 @@ class Preemption:
                 search.reasons[answer] += 1
 
     def _is_out_of_steps(self, attempt: Attempt, search: VictimSearch) -> bool:
-        """Whether the search has used up the pod's budget for device searches."""
+        """Whether the search has used up the pod's budget for device searches. Never without a filter timeout."""
         total = self._state.devices.budget(attempt).total
         return total is not None and sum(work.steps for work in search.works) > total
 
     def _best(self, attempt: Attempt, search: VictimSearch, turn: Turn | None) -> PreemptionPlan | None:
-        """Return the plan that disturbs least, or None.
+        """Return the plan that disturbs least, or None if there is none.
 
-        If the search took several parts, checks the chosen node again.
+        If the search took several parts, checks the chosen node again, and drops its plan if victims no longer help
+        there.
         """
         looked_again: set[int] = set()
         while search.plans:
@@ -256,7 +259,10 @@ class Preemption:
     def _plan_for(
         self, info: NodeInfo, attempt: Attempt, search: VictimSearch, turn: Turn | None
     ) -> PreemptionPlan | PreemptionCode | NodeReason:
-        """Return a preemption plan for a node, or the reason why no victims there would help."""
+        """Return a preemption plan for a node, or the reason why no victims there would help.
+
+        Raises PartIsOver when the turn ends; the next call for the same node continues.
+        """
         found = self._victims_for(info, attempt)
         if not found and not self.victims.leaving([info]) and not self._state.ending:
             return PreemptionCode.NO_VICTIMS
@@ -286,6 +292,8 @@ class Preemption:
         """Remove all possible victims, then restore them one by one while the pod still fits.
 
         Returns a plan with the remaining victims, or the reason why the pod does not fit even without any of them.
+        `found` are the possible victims, and `violating` counts their violations by key. Raises PartIsOver when the
+        turn ends.
         """
         self.suppose_end(trial, self.victims.leaving([info]))
         for pod in (pod for victim in found if victim.key not in progress.given for pod in victim.pods):
@@ -322,7 +330,10 @@ class Preemption:
             trial.let_go(key)
 
     def _try_in(self, trial: StateTrial, attempt: Attempt, info: NodeInfo, turn: Turn | None) -> Promise | NodeReason:
-        """Check whether the pod fits on a node in the trial, and undo the check. Returns a promise or the reason."""
+        """Check whether the pod fits on a node in the trial, and undo the check. Returns a promise or the reason.
+
+        Raises as `_try_on` does.
+        """
         mark = trial.mark()
         try:
             return self._try_on(attempt, info, turn)
@@ -360,7 +371,10 @@ class Preemption:
 
 
 def changeable(reasons: Mapping[NodeReason, int], table: NodeTable) -> int:
-    """Return the nodes that refuse a pod only for reasons which the end of other pods may change."""
+    """Return the nodes that refuse a pod only for reasons which the end of other pods may change, as a bit set.
+
+    `reasons` contains the refusing nodes by reason. Nodes without a reason are not returned.
+    """
     refusing = hopeless = 0
     for reason, nodes in reasons.items():
         refusing |= nodes
@@ -385,7 +399,8 @@ class Disturbing(Protocol):
 def disturbance(plan: Disturbing) -> tuple[float, ...]:
     """Return a sort key that puts the least disruptive plan first.
 
-    Compares budget violations, highest priority, sum of priorities, number of pods, and start time, in this order.
+    Compares budget violations, highest priority, sum of priorities, number of pods, and start time, in this order. A
+    plan without victims comes before all others.
     """
     victims = plan.victims
     if not victims:

@@ -95,7 +95,9 @@ class AlikePods:
                 return
 
     def first(self, before: float = math.inf) -> Waiting | None:
-        """Return the first pod of the highest priority whose oldest pod has a ticket below `before`, or None."""
+        """Return the first pod of the highest priority whose oldest pod has a ticket below `before`, or None if none
+        has.
+        """
         for priority in sorted(self._by_priority, reverse=True):
             oldest = next(iter(self._by_priority[priority].values()))
             if oldest.ticket < before:
@@ -202,7 +204,9 @@ class SchedulingQueue:
                 self._pods.clear()  # frees the memory of a table that was large
 
     def pop(self) -> Waiting | None:
-        """Take the next pod to try, or None. The pod stays known to the queue until it is removed."""
+        """Take the next pod to try, or None if no pod is active. The pod stays known to the queue until it is
+        removed.
+        """
         if self._backoff or self._refused:
             self._wake()
         if self._helped:
@@ -239,9 +243,9 @@ class SchedulingQueue:
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def take(self, waiting: Waiting) -> bool:
-        """Take a pod out of the queue along with another pod of its gang.
+        """Take a pod out of the queue along with another pod of its gang. Returns whether this succeeded.
 
-        Returns False if the pod is gated or being tried.
+        Returns False, without a change, if the pod is gated or being tried.
         """
         if waiting.place in (QueuePlace.GATED, QueuePlace.TRYING):
             return False
@@ -318,7 +322,10 @@ class SchedulingQueue:
             self._enter(waiting, QueuePlace.ACTIVE)
 
     def next_wake(self) -> float | None:
-        """Return the time when the next pod becomes active without an event, or None."""
+        """Return the time when the next pod becomes active without an event, or None if no pod will.
+
+        The time is on the clock of `now`, in seconds.
+        """
         times = [self._backoff[0][0]] if self._backoff else []
         if (refused := self._longest_refused()) is not None:
             times.append(refused.since + self.flush_after)
@@ -335,7 +342,7 @@ class SchedulingQueue:
             self._enter(refused, QueuePlace.ACTIVE)
 
     def _longest_refused(self) -> Waiting | None:
-        """Return the unschedulable pod with the earliest refusal, or None.
+        """Return the unschedulable pod with the earliest refusal, or None if there is none.
 
         Compares only the first pod of each plugin group.
         """

@@ -15,9 +15,10 @@ from dray.core.attempt import Promise
 def reservation(
     promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
 ) -> tuple[ResourceClaimStatus, bool]:
-    """Compute the claim status to write for a promise.
+    """Compute the claim status to write for a promise: the allocation if the claim has none, and the reservation.
 
-    Returns the status and whether a reservation for the pod was added.
+    Returns the status and whether a reservation for the pod itself was added, which is False for one of its group or
+    if none is needed.
     """
     pod, group = promise.claims.pod, promise.claims.through(use)
     allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None

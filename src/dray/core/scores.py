@@ -157,13 +157,16 @@ def owner_of(pod: Pod) -> str:
 
 
 def weighted(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]]) -> dict[str, Scores]:
-    """Return by name the weighted values of each score that applies to the pod, one value per node."""
+    """Return by name the weighted values of each score that applies to the pod, one value per node.
+
+    Scores with weight 0, and those that have nothing to say about the pod, are left out.
+    """
     said = ((rule.name, weight, rule.scores(candidate, nodes)) for rule, weight in rules if weight)
     return {name: [weight * score for score in scores] for name, weight, scores in said if scores is not None}
 
 
 def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]], preferred: str = "") -> NodeInfo:
-    """Return the node with the highest weighted sum.
+    """Return the node with the highest weighted sum. `nodes` must not be empty.
 
     Among equal nodes, the `preferred` node by name wins, or else the first.
     """

@@ -125,7 +125,8 @@ class ClusterState:
     def change(self, old: Any, new: Any) -> Effect:
         """Update the state for an object that was created (`old` is None), changed, or deleted (`new` is None).
 
-        Both objects have the same type, namespace and name. Returns the effect on refused pods.
+        Both objects have the same type, namespace and name. Returns the effect on refused pods, NOTHING also for
+        types that do not matter.
         """
         change = self._changes.get(type(new if new is not None else old))
         if change is None:
@@ -154,7 +155,7 @@ class ClusterState:
         return ROOM_AND_DEVICES if self.nominations.told(old, new) else NOTHING
 
     def _end(self, pod: Pod | None) -> Effect:
-        """Remove a pod that was deleted or has finished. Returns the effect on refused pods."""
+        """Remove a pod that was deleted or has finished. Returns the effect on refused pods, NOTHING if it is None."""
         if pod is None:
             return NOTHING
         is_cleared = self.nominations.clear(pod.metadata.uid)
@@ -237,7 +238,9 @@ class ClusterState:
         return DEVICES
 
     def _change_taint_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Effect:
-        """Update the taints of devices that the rule selects or has selected before."""
+        """Update the taints of devices that the rule selects or has selected before. Returns the effect on refused
+        pods.
+        """
         if old is not None and new is not None and old.spec == new.spec:
             return NOTHING
         for pool in self.pools.change_rule(old, new):

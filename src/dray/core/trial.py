@@ -94,7 +94,11 @@ class StateTrial:
             self._reconsider(key)
 
     def let_go(self, key: NamespacedName) -> None:
-        """Assume that a claim is deallocated if all its users are gone, as the claim controller will soon do."""
+        """Assume that a claim is deallocated if all its users are gone, as the claim controller will soon do.
+
+        `key` is (namespace, name). Nothing happens to a claim that does not exist, is not allocated, or is open to
+        any pod.
+        """
         claim = self._devices.claim(*key)
         if claim is None or claim.status.allocation is None or podclaims.is_open(claim, self._devices.sharing):
             return
@@ -152,7 +156,7 @@ class StateTrial:
         return [*self._placed.values()] if self.is_kept else []
 
     def _claims_of(self, pod: Pod) -> list[NamespacedName]:
-        """Return the claims of a pod and of its PodGroup, each once."""
+        """Return the claims of a pod and of its PodGroup, each once, as (namespace, name)."""
         names = dict.fromkeys(use.claim for use in self._objects.uses(pod) if use.claim)
         group = self._objects.group_of(pod) if podclaims.group_name(pod) else None
         if group is not None:
@@ -185,7 +189,10 @@ class StateTrial:
         return user.uid not in self._off
 
     def _is_used(self, key: NamespacedName) -> bool:
-        """Whether a pod counted on a node uses the claim without being listed yet, because it is being bound."""
+        """Whether a pod counted on a node uses the claim without being listed yet, because it is being bound.
+
+        `key` is (namespace, name). Nominated pods do not count.
+        """
         placed = (self._table.placed_pod(pod.metadata.uid) for pod in self._objects.consumers(*key))
         return any(one is not None and not one.is_nominated for one in placed)
 

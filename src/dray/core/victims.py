@@ -89,7 +89,10 @@ class VictimFinder:
         return [pod for pod in pods if known.is_leaving(pod) and not known.is_overdue(pod)]
 
     def _victim(self, placed: PlacedPod) -> Victim | None:
-        """Return the victim that a placed pod belongs to, or None if the pod cannot be preempted."""
+        """Return the victim that a placed pod belongs to, or None if the pod cannot be preempted.
+
+        The victim is the pod alone, or all pods of its PodGroup that can be preempted if the group goes as a whole.
+        """
         pod = placed.pod
         if not self._may_go(placed):
             return None

@@ -58,7 +58,7 @@ class PodCensus:
         return mine.spec is pod.spec and mine.metadata.labels == pod.metadata.labels
 
     def go_on(self, steps: int) -> bool:
-        """Count for at most `steps` steps. Returns whether the census is complete."""
+        """Count for at most `steps` steps. Returns whether the census is complete for the current table."""
         self._steps = self._steps or self._count()
         for _ in self._steps:
             steps -= 1
@@ -192,8 +192,9 @@ class PodCensus:
         return counts
 
     def preference(self, weighted: Iterable[tuple[int, PodAffinityTerm]], positions: Iterable[int]) -> dict[int, int]:
-        """Return the sum of the weights of matching preferred terms, by node position. Empty if no placed pod matches
-        a term.
+        """Return the sum of the weights of matching preferred terms, by node position.
+
+        Empty if no placed pod matches a term.
         """
         total: dict[int, int] = {}
         for weight, term in weighted:

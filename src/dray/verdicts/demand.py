@@ -26,7 +26,11 @@ ResourceAmounts = dict[str, int]
 
 @lru_cache(maxsize=4096)
 def amount(resource: str, text: str) -> int:
-    """Convert a quantity to a whole number: millicores for cpu, units for other resources, rounded up."""
+    """Convert a quantity to a whole number: millicores for cpu, units for other resources (bytes for memory), rounded
+    up.
+
+    Raises as `Quantity.parse` does if the text is no quantity.
+    """
     quantity = Quantity.parse(text)
     return quantity.milli() if resource == CPU else -(-quantity.milli() // 1000)
 

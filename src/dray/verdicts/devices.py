@@ -64,14 +64,14 @@ class DeviceVerdict:
         return nodes
 
     def search_at(self, position: int) -> Search | None:
-        """Return the search that asked about the node at a position, or None."""
+        """Return the search that asked about the node at a position, or None if none did."""
         for search in self.searches:
             if search.asked >> position & 1:
                 return search
         return None
 
     def pending_at(self, position: int) -> Sequence[ResourceClaim]:
-        """Return the claims that would have to be allocated on the node at a position."""
+        """Return the claims that would have to be allocated on the node at a position, empty if none."""
         search = self.search_at(position)
         return search.pending if search is not None else ()
 
@@ -91,7 +91,10 @@ class DeviceRule:
         self._nearest: tuple[tuple[Fits, ...], int, int] = (), 0, 0  # answers, the nodes that they refused, the nearest
 
     def upsert_class(self, class_: DeviceClass) -> bool:
-        """Add or replace a class. Returns whether this changes which extended resources DRA devices provide."""
+        """Add or replace a class. Returns whether this changes which extended resources DRA devices provide.
+
+        Returns False if DRA devices do not provide extended resources at all.
+        """
         self.index.upsert_class(class_)
         return self._serves_extended and self.extended.upsert(class_)
 
@@ -144,7 +147,8 @@ class DeviceRule:
     ) -> NodeClaims | NodeReason:
         """Return the node resources that the pod's devices consume, or the reason why the node lacks them.
 
-        `promised` contains the allocations that claims will get, by claim name.
+        `promised` contains the allocations that claims will get, by claim name. The result is () if the devices
+        consume none.
         """
         if not self.index.asks_more_of_nodes:
             return ()
@@ -179,7 +183,10 @@ class DeviceRule:
                 yield claim.metadata.name
 
     def _unknown(self, pod: Candidate, nodes: int) -> Iterator[NodeRefusal]:
-        """Yield nodes without an extended resource that neither a device class nor a device plugin there provides."""
+        """Yield nodes without an extended resource that neither a device class nor a device plugin there provides.
+
+        Yields nothing unless device classes provide another extended resource of the pod.
+        """
         for name in pod.demand.amounts if pod.extended else ():
             if "/" in name and name not in pod.extended and (bad := nodes & ~self._table.offering.get(name, 0)):
                 yield NodeReason(NodeCode.EXTENDED_UNKNOWN, name), bad
@@ -187,6 +194,8 @@ class DeviceRule:
     def _groups(self, pod: Candidate, nodes: int) -> list[tuple[frozenset[str], int]]:
         """Group nodes by which of the pod's extended resources DRA devices provide there; device plugins provide the
         others.
+
+        Each entry is (names of resources, bit set of nodes). No bit set is empty.
         """
         groups: dict[frozenset[str], int] = {_NONE: nodes}
         for name in pod.extended:
@@ -228,7 +237,10 @@ class DeviceRule:
             yield NodeReason(NodeCode.DEVICES_WRONG, problem=problem), 1 << info.position
 
     def _reachable(self, claim: ResourceClaim) -> int:
-        """Return the set of nodes that can reach the devices of an allocated claim."""
+        """Return the set of nodes that can reach the devices of an allocated claim.
+
+        That is every node if the allocation has no node selector, and 0 if the only node does not exist.
+        """
         allocation = claim.status.allocation
         if allocation is None or allocation.nodeSelector is None:
             return self._table.everyone
@@ -241,8 +253,9 @@ class DeviceRule:
     def nearest(self, verdict: DeviceVerdict) -> Reasons | None:
         """Explain the shortage of devices on the node that came closest to serving the pod.
 
-        Pods that were refused by the same answers of the allocator have the same closest node, so it is cached. In a
-        large cluster only the first nodes are compared, as many as a small budget of steps allows.
+        Returns None if no node is known to be short of devices. Pods that were refused by the same answers of the
+        allocator have the same closest node, so it is cached. In a large cluster only the first nodes are compared,
+        as many as a small budget of steps allows.
         """
         short = sum(bad for reason, bad in verdict.refused if reason.code is NodeCode.CANNOT_ALLOCATE)
         answers = tuple(search.fits for search in verdict.searches)
@@ -268,7 +281,10 @@ class DeviceRule:
         return best
 
     def shortage(self, node: str, search: Search, meter: StepMeter) -> Reasons | None:
-        """Return which requests lack devices on a node, or None if none does."""
+        """Return which requests lack devices on a node, or None if the allocator gives any other answer now.
+
+        Reasons that take more steps than `meter` allows are missing.
+        """
         turn = Turn() if self.index.defers else None
         outcome = self.index.allocate(node, search.pending, search.budget.node, turn)
         return outcome.explain(meter) if isinstance(outcome, Unallocatable) else None

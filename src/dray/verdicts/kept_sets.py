@@ -72,7 +72,10 @@ class KeptSets:
 
 
 def _key(rule: NodeRule, pod: Candidate) -> Hashable | None:
-    """Return the cache key of a rule and a pod's signature. Signatures that contain dicts are encoded to be hashable."""
+    """Return the cache key of a rule and a pod's signature, or None if the result for the pod cannot be cached.
+
+    Signatures that contain dicts are encoded to be hashable.
+    """
     signature = rule.signature(pod)
     if signature is None:
         return None

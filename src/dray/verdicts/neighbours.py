@@ -98,7 +98,11 @@ class Neighbours:
                 yield from self._unbalanced(candidate, constraint, nodes, eligible(constraint))
 
     def _unattracted(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
-        """Return the nodes outside the domains of the pods that all required affinity terms select."""
+        """Return the nodes outside the domains of the pods that all required affinity terms select.
+
+        If there is no such pod and the terms select the candidate itself, only nodes without a topology label are
+        returned.
+        """
         terms = tuple(terms)
         selections = [self._selection(term, candidate.pod) for term in terms]
 
@@ -148,7 +152,11 @@ class Neighbours:
     def _unbalanced(
         self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int, eligible: int
     ) -> Iterator[NodeRefusal]:
-        """Yield the nodes that lack the topology label, and those whose domain already has too many matching pods."""
+        """Yield the nodes that lack the topology label, and those whose domain already has too many matching pods.
+
+        `nodes` are examined, and `eligible` are the nodes whose pods count. With fewer domains than minDomains, the
+        smallest count is taken to be 0.
+        """
         key, allowed = constraint.topologyKey, constraint.maxSkew
         counts = self.spread_counts(candidate, constraint, eligible)
         fewest = min(counts.values(), default=0)
@@ -163,7 +171,10 @@ class Neighbours:
                 yield NodeReason(NodeCode.SPREAD, key, wanted=allowed, found=skew), 1 << info.position
 
     def spread_counts(self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
-        """Return the number of matching pods in each topology domain of a set of nodes."""
+        """Return the number of matching pods in each topology domain of a set of nodes, by value of the label.
+
+        Domains without matching pods are included with 0. Nodes without the label are left out.
+        """
         if self.census is not None:
             return self.census.spread_counts(constraint, nodes)
         counts: Counter[str] = Counter()
@@ -205,7 +216,11 @@ class Neighbours:
         return selects
 
     def preference(self, candidate: Candidate, positions: Iterable[int]) -> dict[int, int]:
-        """Return the sum of the weights of the pod's preferred affinity terms, by node position."""
+        """Return the sum of the weights of the pod's preferred affinity terms, by node position.
+
+        Each matching pod in the node's domain counts. Terms of anti-affinity count negatively. Empty if no placed pod
+        matches.
+        """
         if self.census is not None:
             return self.census.preference(_preferred(candidate.spec), positions)
         total: Counter[int] = Counter()
@@ -250,7 +265,7 @@ def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) ->
     """Return the label requirements of a rule of pod `owner`.
 
     These are the rule's selector, equality with the owner's values for `matchLabelKeys`, and inequality for
-    `mismatchLabelKeys`.
+    `mismatchLabelKeys`. Keys that the owner lacks are ignored.
     """
     selector, labels = label_selector(rule.labelSelector), owner.metadata.labels
     others = rule.mismatchLabelKeys if isinstance(rule, PodAffinityTerm) else ()

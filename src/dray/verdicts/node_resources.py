@@ -56,7 +56,10 @@ def node_claims(
 
 
 def is_mapped(allocation: AllocationResult | None, find: FindDevice) -> bool:
-    """Return whether a device of an allocation represents node resources, which two pods cannot share."""
+    """Return whether a device of an allocation represents node resources, which two pods cannot share.
+
+    Returns False without an allocation. Devices that `find` does not know are ignored.
+    """
     results = allocation.devices.results if allocation is not None else ()
     return any(
         resource.mapping is not None
@@ -108,7 +111,10 @@ def _plus(known: Quantity | None, more: str | None) -> Quantity | None:
 
 
 def _users(pod: Pod, entries: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the containers that use a claim through one of these entries of `spec.resourceClaims`."""
+    """Return the names of the containers that use a claim through one of these entries of `spec.resourceClaims`.
+
+    Init containers come first. A container that names several of the entries is listed several times.
+    """
     return tuple(
         container.name
         for container in (*pod.spec.initContainers, *pod.spec.containers)
@@ -156,7 +162,10 @@ def _add(total: ResourceAmounts, name: str, much: str | None, times: int) -> Non
 
 
 def with_claims(pod: Pod, demand: PodDemand, claims: NodeClaims) -> PodDemand:
-    """Add what claims take to the demand of a pod. Resources that the pod requests as a whole already include it."""
+    """Add what claims take to the demand of a pod. Resources that the pod requests as a whole already include it.
+
+    Returns a new demand, or `demand` itself without claims.
+    """
     if not claims:
         return demand
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
@@ -178,7 +187,11 @@ def demand_on_node(pod: Pod) -> PodDemand:
 
 
 def uncovered(pod: Pod, own: ResourceAmounts, claims: NodeClaims) -> str:
-    """Return a resource whose pod-level request is less than what containers and claims need, or an empty string."""
+    """Return the first resource whose pod-level request is less than what containers and claims need, or "" if none
+    is.
+
+    `own` is what the containers request. Resources of which claims take nothing are not compared.
+    """
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
     more = amounts_of(claims)
     for name, asked in whole.items():

@@ -51,7 +51,10 @@ class NodeInfo:
     ports: dict[Port, int] = field(default_factory=dict)
 
     def free(self, resource: str) -> int:
-        """Return the free amount of a resource."""
+        """Return the free amount of a resource, in the units of `demand.amount`.
+
+        Negative if pods take more than the node has. A resource that the node lacks has the amount 0.
+        """
         return self.allocatable.get(resource, 0) - self.taken.get(resource, 0)
 
     @property
@@ -91,6 +94,8 @@ class ChangeLog:
     def since(self, seen: int) -> set[int] | None:
         """Return the positions that changed after change number `seen`, or None if the log no longer goes back that
         far.
+
+        The set is empty if nothing changed.
         """
         if seen < self._start:
             return None
@@ -204,7 +209,9 @@ class NodeTable:
         return self._by_name.get(name)
 
     def node_of(self, uid: str) -> str:
-        """Return the node of a placed pod, assumed or confirmed. Empty for other pods, including nominated ones."""
+        """Return the name of the node of a placed pod, assumed or confirmed. Empty for other pods, including
+        nominated ones.
+        """
         entry = self._placed.get(uid)
         return entry[1].name if entry and not entry[0].is_nominated else ""
 
@@ -270,7 +277,7 @@ class NodeTable:
             self._take_away(uid)
 
     def placed_pod(self, uid: str) -> PlacedPod | None:
-        """Return a placed pod with its resources, or None."""
+        """Return a placed pod with its resources, or None. Nominated pods count as placed."""
         entry = self._placed.get(uid)
         return entry[0] if entry else None
 
@@ -321,7 +328,7 @@ class NodeTable:
 
     @property
     def pods(self) -> int:
-        """Number of placed pods."""
+        """Number of placed pods, nominated ones included."""
         return len(self._placed)
 
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:

@@ -57,7 +57,9 @@ class Judgement:
         self.nodes = without(self.nodes, nodes)
 
     def by_node(self, table: NodeTable) -> dict[str, list[NodeReason]]:
-        """Return the reasons by node name, in the order of the rules."""
+        """Return the reasons by node name, in the order of the rules. The list of a node that no rule refuses is
+        empty.
+        """
         said: dict[str, list[NodeReason]] = {info.name: [] for info in table}
         for reason in sorted(self.refused, key=lambda reason: (_ORDER[reason.code], reason.subject)):
             for info in table.named(self.refused[reason]):
@@ -86,7 +88,8 @@ class Rules:
         among: int | None = None,
         asked: AskedRules | None = None,
     ) -> Judgement:
-        """Apply the rules to all nodes, or to those in `among`.
+        """Apply the rules to all nodes, or to those in the bit set `among`, except for rules whose names are in
+        `disabled`.
 
         Unless `thorough` is set, each rule is asked only about nodes that all earlier rules accept. Every rule that
         was asked is appended to `asked`, with the set of nodes.
