@@ -69,7 +69,10 @@ class ClusterDirectory:
         return any((self.directory / name).exists() for name in (_RECORD, "ca.key", "state.db"))
 
     def record(self) -> Record | None:
-        """Return the record of the process that runs the cluster, or None if no process does."""
+        """Return the record of the process that runs the cluster, or None if no process does.
+
+        None also if the record cannot be read.
+        """
         try:
             record = msgspec.json.decode(read_regular(self.directory / _RECORD), type=Record)
         except (OSError, msgspec.DecodeError):
@@ -77,7 +80,10 @@ class ClusterDirectory:
         return record if _begun(record.pid) == record.begun else None
 
     def stop(self) -> Record | None:
-        """Stop the process that runs the cluster. Returns its record, or None if no process ran. Raises ClusterError."""
+        """Stop the process that runs the cluster. Returns its record, or None if no process ran.
+
+        Waits for its end. Raises ClusterError if the process does not end in time.
+        """
         record = self.record()
         if record is None:
             return None
@@ -162,7 +168,10 @@ def _link(directory: Path) -> Path:
 
 
 def _begun(pid: int) -> int | None:
-    """Return the start time of a process in kernel ticks, or None if it does not exist."""
+    """Return the start time of a process in kernel ticks, or None if it does not exist.
+
+    A process that has ended but was not waited for does not count.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

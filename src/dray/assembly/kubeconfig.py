@@ -53,7 +53,10 @@ def write(path: Path, added: Tree, *, select: bool) -> None:
 
 
 def port(path: Path) -> int | None:
-    """Return the port of the dray cluster in a kubeconfig, or None."""
+    """Return the port of the dray cluster in a kubeconfig, or None.
+
+    None if the file cannot be read or has no dray cluster.
+    """
     with suppress(ValueError, KeyError, TypeError, OSError):
         for entry in _read(path).get("clusters") or []:
             if entry["name"] == _NAME:

@@ -102,7 +102,10 @@ def pod_range(text: str) -> Network:
 
 
 def pod_addresses(text: str) -> IPv4Network | None:
-    """Return the loopback addresses for running pods, or None if they share their node's address. Raises ValueError."""
+    """Return the loopback addresses for running pods, or None if they share their node's address. Raises ValueError.
+
+    The text is empty or an address range; ValueError names the option.
+    """
     if not text:
         return None
     from dray.node.podaddresses import loopback_range
@@ -114,7 +117,10 @@ def pod_addresses(text: str) -> IPv4Network | None:
 
 
 def image_settings(directories: Sequence[Path], registries: Sequence[str]) -> ImageSettings | None:
-    """Return the sources of images, or None if none are given. Raises ValueError."""
+    """Return the sources of images, or None if none are given. Raises ValueError.
+
+    Registries are HOST or HOST=URL. ValueError names the option with the wrong value.
+    """
     if not directories and not registries:  # importing the code that reads images takes long
         return None
     from dray.node.images.puller import ImageSettings

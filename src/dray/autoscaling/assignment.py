@@ -159,7 +159,10 @@ def _pods(own: Packings, filled: Filled, model: Unit, unit: Unit, node: str) -> 
 
 
 def _unhelped(task: PlanningTask, number: int, served: int) -> Unhelped | None:
-    """Return the pods of a kind without a node and the reasons, or None if all are served."""
+    """Return the pods of a kind without a node and the reasons, or None if all are served.
+
+    `number` is the index of the kind, `served` the number of its units with a node.
+    """
     kind = task.kinds[number]
     left = kind.units[served:]
     if not left:

@@ -117,7 +117,10 @@ class _ExactSearch:
 
 
 def _packings(own: Packings, kind: int, capped: UnitCounts) -> Iterator[NodePacking]:
-    """Yield every possible packing that contains the kind."""
+    """Yield every possible packing that contains the kind.
+
+    `kind` is an index, and `capped` has the most units of each kind.
+    """
     others = [other for other, count in enumerate(capped) if count and other != kind]
     for count in range(1, capped[kind] + 1):
         for packing in _extended(own, {kind: count}, others, capped):

@@ -244,7 +244,11 @@ def _in_way(pod: Pod, gang: WaitingGang, way: Way, *, is_first: bool) -> Pod:
 def _ways(
     cluster: Cluster, group: PodGroup, groups: NodeGroups, pods: Sequence[Pod], bound: Sequence[Pod], needed: int
 ) -> Iterator[Way]:
-    """Yield the ways to place a gang under its topology constraint."""
+    """Yield the ways to place a gang under its topology constraint.
+
+    `bound` are the gang's pods with a node; they decide the domain if there are any. `needed` is the least number of
+    further pods.
+    """
     keys = cluster.model.state.gangs.topology_keys(group)
     if not keys:
         yield Way(pods=len(pods))

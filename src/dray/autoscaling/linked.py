@@ -264,7 +264,10 @@ class LinkedPlanner:
         return left
 
     def _choice(self, units: Sequence[KindOfUnit], at: int, chosen: Mapping[int, int | None]) -> int | None:
-        """Return the group of the node to buy for a unit without a place, or None."""
+        """Return the group of the node to buy for a unit without a place, or None.
+
+        `at` is an index of `units`. `chosen` gives the answer if it is not empty.
+        """
         if chosen:
             return chosen[at]
         kind, unit = units[at]

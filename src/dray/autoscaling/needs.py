@@ -51,7 +51,10 @@ def _layout(trial: Trial, slices: Iterable[ResourceSlice], features: Features) -
 
 
 def _countable(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
-    """Yield rows for CPU, memory, pods and other node resources, after subtracting the daemons' requests."""
+    """Yield rows for CPU, memory, pods and other node resources, after subtracting the daemons' requests.
+
+    Each row has the share of the node that a unit of each kind needs.
+    """
     free = amounts(trial.node.status.allocatable)
     for pod in trial.cluster.all(Pod):
         for name, much in _asked([pod]).items():
@@ -99,7 +102,10 @@ def _servable(item: Item) -> Item:
 
 
 def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:
-    """Yield a row for each set of devices that some request must use. All requests confined to the set count."""
+    """Yield a row for each set of devices that some request must use. All requests confined to the set count.
+
+    Each row has the share of the set that a unit of each kind needs.
+    """
     whole = [[(_union(item), _least(item)) for item in own if not _is_shared(layout, item)] for own in items]
     for devices in sorted({devices for own in whole for devices, _ in own if devices}):
         size = devices.bit_count()

@@ -64,7 +64,10 @@ class Packings:
             yield sum(need * count for need, (_, count) in zip(row, packing, strict=True))
 
     def _tried(self, packing: NodePacking) -> Filled | None:
-        """Try a packing in several orders. Returns the first success, or None."""
+        """Try a packing in several orders. Returns the first success, or None.
+
+        None if no tried order fits.
+        """
         tried = (self.trial.fill([*self._units(order)]) for order in self._orders(packing))
         return next((found for found in tried if found is not None), None)
 

@@ -162,7 +162,10 @@ def _drained(trial: Cluster, node: str) -> list[Moved]:
 
 
 def _held(trial: Cluster, node: str) -> Iterator[str]:
-    """Yield claims that still hold devices of a node after its pods have left, except claims of daemons."""
+    """Yield claims that still hold devices of a node after its pods have left, except claims of daemons.
+
+    Claims are named namespace/name.
+    """
     pools = {(one.spec.driver, one.spec.pool.name) for one in trial.all(ResourceSlice) if one.spec.nodeName == node}
     daemons = {pod.metadata.uid for pod in trial.pods_on(node)}
     for claim in trial.all(ResourceClaim) if pools else ():

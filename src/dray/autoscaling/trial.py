@@ -91,7 +91,10 @@ class Trial:
             self.cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # a daemon that does not fit this node
 
     def fill(self, units: Sequence[Unit]) -> Filled | None:
-        """Place units one after the other. Returns what they get, or None if not all fit."""
+        """Place units one after the other. Returns what they get, or None if not all fit.
+
+        The node is unchanged afterwards.
+        """
         with self.cluster.fork() as trial:
             if not all(placed(trial, unit) for unit in units):
                 return None
@@ -104,7 +107,10 @@ class Trial:
             return next((number for number, unit in enumerate(units) if not placed(trial, unit)), len(units))
 
     def why_not(self, unit: Unit) -> NodeVerdict | ClaimProblem | None:
-        """Return why the empty node refuses a unit: the refusal of its first pod without a place, or None."""
+        """Return why the empty node refuses a unit: the refusal of its first pod without a place, or None.
+
+        None if the unit fits.
+        """
         with self.cluster.fork() as trial:
             for pod in unit.pods:
                 if not placed(trial, Unit((pod,), unit.claims)):

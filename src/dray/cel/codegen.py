@@ -52,7 +52,10 @@ class _Unsupported(Exception):
 
 
 def generate(tree: AstNode, environment: Environment) -> CompiledFunction | None:
-    """Generate the function of an expression. Returns None if the expression must be interpreted."""
+    """Generate the function of an expression. Returns None if the expression must be interpreted.
+
+    This is so if the tree has a node that cannot be generated or is nested too deeply.
+    """
     generator = _Generator(environment)
     try:
         return generator.function(tree)

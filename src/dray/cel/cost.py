@@ -83,7 +83,10 @@ class _Estimator:
         return local.path if local else self._paths.get(id(node), ())
 
     def _size(self, node: AstNode) -> Range | None:
-        """Return the size range of the expression's value, or None if it is unknown."""
+        """Return the size range of the expression's value, or None if it is unknown.
+
+        Known are sizes computed before, literals, declared paths, scalars and local variables, in this order.
+        """
         known = self._sizes.get(id(node)) or _literal_size(node)
         if known is not None:
             return known

@@ -109,7 +109,11 @@ class Function:
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
     def unchecked(self, overload_id: str) -> Implementation | None:
-        """Return the overload's own implementation without type checks and metering, or None."""
+        """Return the overload's own implementation without type checks and metering, or None.
+
+        None if there is no overload of this ID or it has no implementation. A metered implementation is bound to
+        UNMETERED.
+        """
         run = next((overload.run for overload in self.overloads if overload.id == overload_id), None)
         return partial(run, UNMETERED) if run is not None and run in _METERED else run
 

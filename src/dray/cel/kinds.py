@@ -52,7 +52,10 @@ class KindCheck:
             self._environment = self._declaring(tuple(declared.items()))
 
     def complaint(self, text: str) -> str:
-        """Type-check an expression. Returns the problems with their positions, or an empty string."""
+        """Type-check an expression. Returns the problems with their positions, or an empty string.
+
+        The string is empty if there are none.
+        """
         error = Expression(text, self._environment).error
         return error.report if error is not None else ""
 

@@ -110,7 +110,10 @@ Macro = Callable[[MacroExpander, AstNode | None, list[AstNode]], AstNode | None]
 
 
 def find_macro(function: str, arguments: int, method: bool) -> Macro | None:
-    """Return the macro with this name and number of arguments, or None."""
+    """Return the macro with this name and number of arguments, or None.
+
+    `method` is whether the macro is called on a target.
+    """
     return _MACROS.get((function, arguments, method))
 
 

@@ -165,7 +165,11 @@ class Refusal:
 
 
 def check_selector(expression: str, *, features: CelFeatures = DEFAULT_FEATURES) -> Refusal | None:
-    """Validate a selector for use in an API object. Returns None if it is valid, otherwise the refusal."""
+    """Validate a selector for use in an API object. Returns None if it is valid, otherwise the refusal.
+
+    Reasons are Invalid for length and compilation, Forbidden for an estimated cost above the limit, and
+    InternalError.
+    """
     if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:
         return Refusal("Invalid", f"may not be more than {MAX_LENGTH} bytes")
     selector = compile_selector(expression, features=features)

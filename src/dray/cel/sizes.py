@@ -58,7 +58,10 @@ class DeviceSizes:
         self._device = _device(features)
 
     def size(self, path: SizePath) -> Range | None:
-        """Return the size range of the part at a path, or None if nothing is declared."""
+        """Return the size range of the part at a path, or None if nothing is declared.
+
+        The path starts with "device"; other paths have no size.
+        """
         if not path or path[0] != "device":
             return None
         part: _Part | None = self._device

@@ -25,7 +25,10 @@ class Source:
         return line, offset - self._starts[line - 1]
 
     def report(self, found: Problems) -> str:
-        """Return all problems as text, sorted by position, each with its line and a pointer to its column."""
+        """Return all problems as text, sorted by position, each with its line and a pointer to its column.
+
+        At most MAX_PROBLEMS are shown; the last line then counts the others.
+        """
         ordered = sorted(found.problems, key=lambda problem: self.location(problem.offset))
         shown: list[str] = []
         left = _MAX_REPORT

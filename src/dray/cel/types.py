@@ -83,7 +83,10 @@ class Type:
         return _shown(self)
 
     def declared(self) -> str:
-        """Return the form with full type names."""
+        """Return the form with full type names.
+
+        Names of type parameters are in angle brackets.
+        """
         name = f"<{self.name}>" if self.kind is Kind.PARAM else self.name
         return f"{name}({', '.join(param.declared() for param in self.params)})" if self.params else name
 

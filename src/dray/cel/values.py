@@ -458,7 +458,10 @@ def _shortest(value: float) -> tuple[str, int]:
 
 
 def format_seconds(duration: Duration) -> str:
-    """Return a duration in seconds as text, with as few digits as possible."""
+    """Return a duration in seconds as text, with as few digits as possible.
+
+    The unit is not included.
+    """
     text = repr(duration.nanos / NANOS)
     if "e" in text:
         text = f"{duration.nanos / NANOS:.9f}".rstrip("0")

@@ -160,7 +160,10 @@ def _manifests(args: argparse.Namespace) -> int:
 
 
 def _lines(claims: Sequence[ResourceClaim], outcome: Allocated) -> Iterator[str]:
-    """Yield one line per allocated device."""
+    """Yield one line per allocated device.
+
+    Without claims, one line says that nothing is requested.
+    """
     if not claims:
         yield "  nothing: it asks for no devices"
     for claim, result in zip(claims, outcome.results, strict=True):

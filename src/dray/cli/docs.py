@@ -51,7 +51,10 @@ def pages() -> dict[str, Traversable]:
 
 
 def _pages_in(directory: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
-    """Yield name and file of all pages below a directory."""
+    """Yield name and file of all pages below a directory.
+
+    Names start with `prefix` and have no suffix.
+    """
     for entry in directory.iterdir():
         if entry.is_dir():
             yield from _pages_in(entry, f"{prefix}{entry.name}/")

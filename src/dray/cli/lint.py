@@ -93,7 +93,10 @@ def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
 
 
 def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
-    """Return the objects to check against: of a cluster or recording, or None."""
+    """Return the objects to check against: of a cluster or recording, or None.
+
+    None if neither a cluster nor a recording is given.
+    """
     if args.cluster:
         return asyncio.run(_fetched(args))
     if args.recording:

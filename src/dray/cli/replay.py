@@ -126,7 +126,10 @@ def _finished(replay: Replay, name: str) -> Replayed:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar in a terminal within the context."""
+    """Show a progress bar in a terminal within the context.
+
+    Gives the function that shows (done, total), or None without a terminal.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -157,7 +160,10 @@ def _timeline(args: argparse.Namespace) -> Timeline:
 
 
 def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
-    """Return the changes to apply, or None without changes. Raises ChangeError."""
+    """Return the changes to apply, or None without changes. Raises ChangeError.
+
+    ChangeError is raised unless --add-nodes and --like are given together. Warnings are printed on stderr.
+    """
     from dray.assembly.configuration import read_configuration
     from dray.cli.what_if import changes_of, supposed
     from dray.questions.supposing import suppose

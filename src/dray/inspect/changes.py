@@ -190,7 +190,10 @@ class _Trial:
             self._put(pod, replace(pod, status=replace(pod.status, resourceClaimStatuses=statuses)))
 
     def _claims_for(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None) -> Iterable[PodResourceClaimStatus]:
-        """Create the missing claims of a pod if quotas allow. Yields a status entry for each."""
+        """Create the missing claims of a pod if quotas allow. Yields a status entry for each.
+
+        Entries whose claim exists, is not needed, or has no template in the snapshot are left out.
+        """
         for entry in pod.spec.resourceClaims:
             use = podclaims.use_of(pod, entry, group)
             shared = podclaims.group_entry(entry, group)

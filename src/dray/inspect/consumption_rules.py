@@ -29,7 +29,10 @@ _SECONDS = 2.0  # time limit for checking whether a claim can be served at all
 
 
 def slice_findings(place: str, slice_: ResourceSlice, known: Snapshot) -> Iterator[Finding]:
-    """Yield findings for a slice: an unusable pool, or devices that can never be allocated."""
+    """Yield findings for a slice: an unusable pool, or devices that can never be allocated.
+
+    `known` has all objects to check against. `place` says where the document is, for the findings.
+    """
     subject = f"ResourceSlice {slice_.metadata.name}"
     pool = newest(by_pool(known.all(ResourceSlice)).get(PoolName(slice_.spec.driver, slice_.spec.pool.name), [slice_]))
     problem = problem_of(pool)
@@ -49,7 +52,10 @@ def slice_findings(place: str, slice_: ResourceSlice, known: Snapshot) -> Iterat
 def _too_large(
     place: str, subject: str, slice_: ResourceSlice, totals: Mapping[tuple[str, str], str]
 ) -> Iterator[Finding]:
-    """Yield an error for each device that draws more from a counter than the counter has."""
+    """Yield an error for each device that draws more from a counter than the counter has.
+
+    `totals` has the value of each counter by (counter set, counter).
+    """
     for number, device in enumerate(slice_.spec.devices):
         for at, drawn in enumerate(device.consumesCounters):
             for name, counter in drawn.counters.items():
@@ -67,7 +73,11 @@ def _too_large(
 
 
 def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -> Iterator[Finding]:
-    """Yield a warning if no node could serve the claim even if nothing were in use."""
+    """Yield a warning if no node could serve the claim even if nothing were in use.
+
+    Yields nothing without nodes or slices, if a device class is unknown, or if a search takes too long. `root` is the
+    path of the devices field in the document.
+    """
     requests = claim.spec.devices.requests or ()
     named = {one.deviceClassName for r in requests for one in (*r.firstAvailable, *((r.exactly,) if r.exactly else ()))}
     if not known.all(Node) or not known.all(ResourceSlice) or not named <= known.classes.keys():
@@ -86,7 +96,10 @@ def never_served(place: str, root: str, claim: ResourceClaim, known: Snapshot) -
 
 
 def name_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[Finding]:
-    """Yield a warning if other classes serve the same extended resource name."""
+    """Yield a warning if other classes serve the same extended resource name.
+
+    Yields nothing for a class without an extended resource name.
+    """
     name = class_.spec.extendedResourceName
     rivals = [one for one in known.all(DeviceClass) if name and one.spec.extendedResourceName == name]
     if len(rivals) > 1:
@@ -99,7 +112,10 @@ def name_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[
 
 
 def extended_findings(place: str, root: str, pod: Pod, known: Snapshot) -> Iterator[Finding]:
-    """Yield a warning for each extended resource of the pod that neither devices nor any node provides."""
+    """Yield a warning for each extended resource of the pod that neither devices nor any node provides.
+
+    Only names with a slash are checked. `root` is the path of the pod spec in the document.
+    """
     serving = ExtendedResources(known.all(DeviceClass))
     offered = {name for node in known.all(Node) for name in node.status.allocatable}
     lists = (("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers))

@@ -25,7 +25,10 @@ from dray.inspect.snapshot import Snapshot
 
 
 def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator[Finding]:
-    """Yield findings for the selectors of a class, checked against all devices of the cluster."""
+    """Yield findings for the selectors of a class, checked against all devices of the cluster.
+
+    `place` says where the document is, for the findings.
+    """
     hardware = Hardware(known.pools)
     subject = f"DeviceClass {class_.metadata.name}"
     for number, expression in enumerate(expressions(class_.spec.selectors)):
@@ -36,7 +39,8 @@ def class_findings(place: str, class_: DeviceClass, known: Snapshot) -> Iterator
 def claim_findings(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
     """Yield findings for all requests and constraints of a claim.
 
-    `root` is the path of the devices field in the document.
+    `root` is the path of the devices field in the document. `connected` is whether `known` has the objects of a
+    cluster.
     """
     hardware = Hardware(known.pools)
     requests = claim.spec.devices.requests or ()
@@ -62,7 +66,11 @@ def _fields(where: str, request: DeviceRequest, asks: dict[str, Ask]) -> Iterato
 
 
 def _class(place: str, field: str, ask: Ask, known: Snapshot, connected: bool) -> Iterator[Finding]:
-    """Yield a finding if the device class of a request does not exist."""
+    """Yield a finding if the device class of a request does not exist.
+
+    The finding is an error with `connected`, else a hint, which needs other known classes. Yields nothing if classes
+    may not be listed.
+    """
     if known.hides(DeviceClass):
         return
     if ask.class_name and ask.class_name not in known.classes and (connected or known.classes):
@@ -79,7 +87,10 @@ def _class(place: str, field: str, ask: Ask, known: Snapshot, connected: bool) -
 def _selector(
     place: str, field: str, subject: str, expression: str, of_class: Sequence[str], hardware: Hardware
 ) -> Iterator[Finding]:
-    """Yield findings for a selector: unknown names, missing guards, or no matching device."""
+    """Yield findings for a selector: unknown names, missing guards, or no matching device.
+
+    Without devices, yields only hints about missing guards. `of_class` are the selectors of the device class.
+    """
     if not hardware.devices:
         for access in accesses(expression):
             if not access.guarded:
@@ -163,7 +174,10 @@ def _as_free(
 def _constraint(
     place: str, field: str, constraint: DeviceConstraint, claim: ResourceClaim, hardware: Hardware
 ) -> Iterator[Finding]:
-    """Yield findings for a constraint that contradicts another, names an unknown attribute, or cannot be met."""
+    """Yield findings for a constraint that contradicts another, names an unknown attribute, or cannot be met.
+
+    Unknown attributes are reported only if any devices are known. `field` is the path of the constraint.
+    """
     attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
     kind = "matchAttribute" if constraint.matchAttribute else "distinctAttribute"
     for other in claim.spec.devices.constraints:
@@ -183,7 +197,10 @@ def _constraint(
 
 
 def _crowded(place: str, field: str, attribute: str, needed: int, hardware: Hardware) -> Iterator[Finding]:
-    """Yield a warning if more devices must share an attribute value than any node has with the same value."""
+    """Yield a warning if more devices must share an attribute value than any node has with the same value.
+
+    `attribute` is DOMAIN/NAME, `needed` the least number of devices that the constraint covers.
+    """
     domain, _, name = attribute.rpartition("/")
     counts: dict[tuple[str, str], int] = {}
     for one in hardware.devices:

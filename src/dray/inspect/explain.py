@@ -139,7 +139,10 @@ def _explanation(
 
 
 def _preemption(snapshot: Snapshot, kind: str, namespace: str, name: str) -> PreemptionForecast | None:
-    """Forecast the preemption for a waiting pod, or for the first waiting pod of a PodGroup; None for other kinds."""
+    """Forecast the preemption for a waiting pod, or for the first waiting pod of a PodGroup; None for other kinds.
+
+    None also if no such pod waits or it would preempt none. `kind` is in lower case, like "pod" or "podgroup".
+    """
     if kind not in ("pod", "podgroup"):
         return None
     pods = (pod for pod in snapshot.all(Pod) if pod.metadata.namespace == namespace and not pod.spec.nodeName)
@@ -210,7 +213,10 @@ def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod]
 
 
 def _settled(claim: ResourceClaim) -> CauseFinding | None:
-    """Return the finding for a claim that is allocated or being deleted, or None if the claim waits for devices."""
+    """Return the finding for a claim that is allocated or being deleted, or None if the claim waits for devices.
+
+    A claim that is being deleted waits as long as pods use it.
+    """
     users = tuple(f"{r.resource.removesuffix('s')} {r.name}" for r in claim.status.reservedFor)
     if claim.metadata.deletionTimestamp is not None:
         finalizers = tuple(claim.metadata.finalizers)

@@ -71,7 +71,8 @@ def accesses(expression: str) -> list[AttributeAccess]:
 def _walk(node: AstNode, guards: frozenset[AttributePath], bound: BoundPaths) -> Iterator[AttributeAccess]:
     """Yield each use of an attribute below a node.
 
-    `guards` are paths known to exist, `bound` the `cel.bind` variables.
+    `guards` are paths known to exist, `bound` the `cel.bind` variables. An access is guarded if it is optional, a
+    test with `has`, or on a path in `guards`.
     """
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
@@ -118,7 +119,10 @@ def _guards(node: AstNode, bound: BoundPaths) -> Iterator[AttributePath]:
 
 
 def _path(node: AstNode, bound: BoundPaths) -> AttributePath | None:
-    """Return the device path that a node refers to, or None."""
+    """Return the device path that a node refers to, or None.
+
+    None for anything but attributes and capacity of `device` and variables bound to them.
+    """
     match node:
         case Ident():
             return bound.get(node.name)
@@ -132,7 +136,10 @@ def _path(node: AstNode, bound: BoundPaths) -> AttributePath | None:
 
 
 def _step(base: AttributePath | None, key: str) -> AttributePath | None:
-    """Return the path extended by a domain or name, or None if the path cannot be extended."""
+    """Return the path extended by a domain or name, or None if the path cannot be extended.
+
+    A path has at most a domain and a name, in this order.
+    """
     if base is None or base.name is not None:
         return None
     return AttributePath(base.kind, key) if base.domain is None else AttributePath(base.kind, base.domain, key)
@@ -219,7 +226,10 @@ def in_words(part: str) -> str:
 
 
 def _name(node: AstNode) -> str | None:
-    """Return the attribute name that a node refers to, or None."""
+    """Return the attribute name that a node refers to, or None.
+
+    For a field of `device` itself, this is the field, such as `driver`.
+    """
     if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "device":
         return node.field
     path = _path(node, {})

@@ -82,7 +82,10 @@ class Hardware:
         return found
 
     def suggestion(self, access: AttributeAccess) -> Place | None:
-        """Return the similar attribute or capacity that was probably meant by a name no device has, or None."""
+        """Return the similar attribute or capacity that was probably meant by a name no device has, or None.
+
+        A similar name in the same domain is preferred, then the name in another domain, then the other kind.
+        """
         from dray.inspect.expressions import KINDS
 
         kind, domain, name = access[:3]

@@ -92,7 +92,10 @@ def lines_of(explanation: WaitExplanation) -> list[TreeLine]:
 
 
 def _preemption(found: PreemptionForecast | None) -> Iterator[str]:
-    """Yield lines about the pods that would be preempted, and whether another choice disturbs less."""
+    """Yield lines about the pods that would be preempted, and whether another choice disturbs less.
+
+    Yields nothing without a forecast.
+    """
     if found is None:
         return
     count = found.violations

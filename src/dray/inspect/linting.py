@@ -118,7 +118,10 @@ def _checked_expression(expression: str, is_derived: bool, gates: FeatureGates) 
 
 
 def _outdated(place: str, subject: str, resource: Resource, version: str, stored: dict[str, Any]) -> Iterator[Finding]:
-    """Yield a warning if the document uses an old version of the resource API."""
+    """Yield a warning if the document uses an old version of the resource API.
+
+    The finding contains the document in the stored version.
+    """
     if resource.group == _DRA and version != _NEWEST and _NEWEST in resource.versions:
         text = f"{subject}: {resource.api_version(version)} is old; {resource.api_version(_NEWEST)} says the same"
         yield Finding("warning", place, "apiVersion", text, rewritten=copy.deepcopy(stored))
@@ -144,7 +147,10 @@ def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
 
 
 def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None) -> Iterator[Finding]:
-    """Yield the findings of the lint rules for the object's kind."""
+    """Yield the findings of the lint rules for the object's kind.
+
+    Other kinds have none. `cluster` is None if no cluster is checked against; `known` also has the checked objects.
+    """
     match object_:
         case ResourceClaim():
             yield from _claim(place, "spec.devices", object_, known, cluster is not None)

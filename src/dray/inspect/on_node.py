@@ -119,7 +119,10 @@ class PodOnNode:
     # The node
 
     def _dead(self) -> Cause | None:
-        """Return the cause if the node is missing or not ready, or None."""
+        """Return the cause if the node is missing or not ready, or None.
+
+        None also if the pod has no node or nodes may not be read.
+        """
         if not self._node or Node in self._snapshot.unreadable:
             return None
         node = self._snapshot.get(Node, self._node)
@@ -133,7 +136,10 @@ class PodOnNode:
     # Its claims
 
     def _own(self) -> Iterator[ResourceClaim]:
-        """Yield the existing claims of the pod."""
+        """Yield the existing claims of the pod.
+
+        Entries without a claim are left out.
+        """
         for use in podclaims.uses_of(self._pod, self._group):
             claim = self._claim(use.claim) if use.claim else None
             if claim is not None:
@@ -143,7 +149,10 @@ class PodOnNode:
         return self._snapshot.get(ResourceClaim, name, self._pod.metadata.namespace)
 
     def _claims(self) -> Cause | None:
-        """Return the cause if a claim keeps the pod from starting, or None."""
+        """Return the cause if a claim keeps the pod from starting, or None.
+
+        None also if claims may not be read. Claims that are not needed are ignored.
+        """
         if ResourceClaim in self._snapshot.unreadable:
             return None
         for use in podclaims.uses_of(self._pod, self._group):
@@ -186,7 +195,10 @@ class PodOnNode:
         return ContainerWaiting(status.name, waiting.message or waiting.reason)
 
     def _initializing(self) -> Cause | None:
-        """Return the cause for a running init container, or None. A sidecar counts only until it has started."""
+        """Return the cause for a running init container, or None if none runs.
+
+        A sidecar counts only until it has started.
+        """
         sidecars = {one.name for one in self._pod.spec.initContainers if one.restartPolicy == "Always"}
         for one in self._pod.status.initContainerStatuses:
             runs = one.state is not None and one.state.running is not None
@@ -210,7 +222,10 @@ class PodOnNode:
 
 
 def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Event | None:
-    """Return the latest event about an object with one of these reasons, or None."""
+    """Return the latest event about an object with one of these reasons, or None.
+
+    Events with another UID of the object are ignored. `kind` is the object's kind.
+    """
     meta = about.metadata
     found = [
         event

@@ -15,7 +15,11 @@ from dray.inspect.snapshot import Snapshot
 
 
 def pod_findings(place: str, root: str, pod: Pod, known: Snapshot, connected: bool) -> Iterator[Finding]:
-    """Yield all findings about a pod's use of claims. `root` is the path of the pod spec in the document."""
+    """Yield all findings about a pod's use of claims.
+
+    `root` is the path of the pod spec in the document. With `connected`, missing claims and templates are reported
+    too.
+    """
     entries = {entry.name: entry for entry in pod.spec.resourceClaims}
     used: set[str] = set()
     lists = (("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers))
@@ -41,7 +45,10 @@ def _container(
     entries: dict[str, PodResourceClaim],
     known: Snapshot,
 ) -> Iterator[Finding]:
-    """Yield an error for each request that a container names and its claim does not have."""
+    """Yield an error for each request that a container names and its claim does not have.
+
+    Claims whose spec is unknown are ignored. `where` is the path of the container's claims.
+    """
     for number, claim in enumerate(container.resources.claims):
         entry = entries.get(claim.name)
         spec = _spec(pod, entry, known) if entry is not None else None
@@ -66,7 +73,10 @@ def _spec(pod: Pod, entry: PodResourceClaim, known: Snapshot) -> ResourceClaimSp
 
 
 def _source(place: str, field: str, pod: Pod, entry: PodResourceClaim, known: Snapshot) -> Iterator[Finding]:
-    """Yield a warning if the claim or template of an entry does not exist."""
+    """Yield a warning if the claim or template of an entry does not exist.
+
+    Yields nothing about types that the user may not list.
+    """
     namespace = pod.metadata.namespace
     claim, name = entry.resourceClaimName, entry.resourceClaimTemplateName
     if claim and not known.hides(ResourceClaim, namespace) and known.get(ResourceClaim, claim, namespace) is None:

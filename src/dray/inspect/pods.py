@@ -256,7 +256,10 @@ class PodCase:
         return NodeRules(tuple(v.node for v in home), refused)
 
     def _unknown_resource(self) -> Cause | None:
-        """Return the cause if the pod requests an extended resource that nothing in the cluster provides, or None."""
+        """Return the cause if the pod requests an extended resource that nothing in the cluster provides, or None.
+
+        Node resources and those of device classes are known. None if device classes may not be read.
+        """
         amounts, classes = demand_of(self.pod).amounts, self.snapshot.classes.values()
         offered = {name for node in self.snapshot.all(Node) for name in node.status.allocatable}
         asked = {name for name in amounts if "/" in name} - offered
@@ -302,14 +305,20 @@ class PodCase:
         return WillBeTried(tuple(fitting), scheduler) if tried else NoScheduler(tuple(fitting), scheduler)
 
     def _missing_group(self) -> Cause | None:
-        """Return the cause if the pod's PodGroup does not exist, or None."""
+        """Return the cause if the pod's PodGroup does not exist, or None.
+
+        None also if the pod has no group, or groups are not served or may not be read.
+        """
         is_known = self.group is not None or PodGroup in self.snapshot.unreadable | self.snapshot.unserved
         if is_known or not self.group_name:
             return None
         return GroupMissing(self.group_name)
 
     def _missing_members(self) -> Cause | None:
-        """Return the cause if the pod's gang has fewer pods than minCount, or None."""
+        """Return the cause if the pod's gang has fewer pods than minCount, or None.
+
+        Finished pods do not count. None if the group is not a gang or does not exist.
+        """
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
         if gang is None:
             return None
@@ -348,7 +357,10 @@ def _not_ready(found: DeviceBinding) -> Cause:
 
 
 def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
-    """Return the cause for the first device class of a claim that does not exist, or None."""
+    """Return the cause for the first device class of a claim that does not exist, or None.
+
+    None also if device classes may not be read.
+    """
     if DeviceClass in snapshot.unreadable:
         return None
     for request, name in classes_of(claim):

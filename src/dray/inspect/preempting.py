@@ -131,7 +131,10 @@ def _compared(
 
 
 def _sets(model: ClusterModel, groups: Iterable[tuple[int, list[Victim]]]) -> Iterator[_VictimSet]:
-    """Yield all sets of victims within each group of nodes."""
+    """Yield all sets of victims within each group of nodes.
+
+    Each group is the nodes as a bit set, and the victims on them. Every set has at least one victim.
+    """
     for nodes, victims in groups:
         for size in range(1, len(victims) + 1):
             for chosen in itertools.combinations(victims, size):

@@ -15,7 +15,10 @@ from dray.inspect.snapshot import Snapshot
 
 
 def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> QuotaExceeded | None:
-    """Return the cause for the first quota of the namespace that does not admit an object, or None."""
+    """Return the cause for the first quota of the namespace that does not admit an object, or None.
+
+    A resource of which the object needs nothing is ignored.
+    """
     resource = BY_TYPE[type(object_)]
     wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
     for quota in snapshot.all(ResourceQuota):

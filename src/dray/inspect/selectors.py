@@ -15,7 +15,10 @@ from dray.inspect.hardware import Hardware, Published, matching
 
 
 def missing_name(expression: str, hardware: Hardware) -> SelectorFault | None:
-    """Return the fault for the first attribute or capacity that no device has, or None."""
+    """Return the fault for the first attribute or capacity that no device has, or None.
+
+    None if the devices have all names.
+    """
     for access in accesses(expression):
         if access[:3] not in hardware.values:
             return _missing(access, hardware)

@@ -155,7 +155,10 @@ class ClaimShortage:
         return _no_combination(closest)
 
     def _late(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
-        """Return the cause if the search on some nodes was not completed, or None."""
+        """Return the cause if the search on some nodes was not completed, or None.
+
+        It counts the nodes whose search was not completed, and all nodes.
+        """
         late = [v for v in verdicts if v.is_late]
         if not late:
             return None

@@ -83,7 +83,10 @@ class Snapshot:
         return next((o for o in self.all(type_) if o.metadata.name == name and o.metadata.namespace == namespace), None)
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """Return the PodGroup of a pod, or None."""
+        """Return the PodGroup of a pod, or None.
+
+        None if the pod names no group, or the group is not in the snapshot.
+        """
         name = podclaims.group_name(pod)
         return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 

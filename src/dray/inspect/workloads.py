@@ -69,7 +69,10 @@ class WorkloadCase:
         return CauseFinding(AllRun(len(pods)), waits=False), ()
 
     def _settled(self) -> CauseFinding | None:
-        """Return the finding for a job that has ended or is suspended, or None."""
+        """Return the finding for a job that has ended or is suspended, or None.
+
+        None for other workloads and for jobs that are running.
+        """
         if not isinstance(self._workload, Job):
             return None
         for condition in self._workload.status.conditions:
@@ -89,7 +92,11 @@ class WorkloadCase:
     # Pods that cannot be created
 
     def _refused(self) -> Cause | None:
-        """Return why the server rejects the workload's pods, or None."""
+        """Return why the server rejects the workload's pods, or None.
+
+        None if no relevant event reports a rejected pod. Without a quota or missing service account, the cause has
+        the event's message.
+        """
         event = self._event()
         if event is None:
             return None

@@ -60,7 +60,10 @@ def _counter_set(name: str, members: Sequence[DeviceRow]) -> DeviceLine:
 
 
 def _device(row: DeviceRow, branch: str) -> Iterator[DeviceLine]:
-    """Yield the line of a device, followed by lines for the shares that claims hold."""
+    """Yield the line of a device, followed by lines for the shares that claims hold.
+
+    `branch` is the text before the device's name, empty outside a counter set.
+    """
     shares, is_shareable = row.partial.shares, bool(row.partial.left)
     fits = _amounts(row.partial.fits) or "nothing" if is_shareable and row.state in ("free", "shared") else ""
     claim = f"{len(shares)} shares" if len(shares) > 1 else row.claim

@@ -73,7 +73,10 @@ def partial_use(use: PoolUse, device: Device) -> PartialUse:
 
 
 def _counters(use: PoolUse, device: Device) -> Iterable[CounterRow]:
-    """Yield a row for each counter that a device draws on."""
+    """Yield a row for each counter that a device draws on.
+
+    Amounts are quantities as text.
+    """
     for drawn in device.consumesCounters:
         for name, counter in drawn.counters.items():
             left, total = (str(of.left(drawn.counterSet, name)) for of in (use.left, use.total))

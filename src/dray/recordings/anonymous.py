@@ -154,7 +154,10 @@ def names_left(objects: Iterable[Wire], hidden: object) -> list[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Yield a word, and all its parts between dots, dashes and underscores."""
+    """Yield a word, and all its parts between dots, dashes and underscores.
+
+    A part may itself contain separators.
+    """
     cuts = [-1, *(found.start() for found in _PARTS.finditer(word)), len(word)]
     for at, start in enumerate(cuts):
         yield from (word[start + 1 : end] for end in cuts[at + 1 :])

@@ -109,7 +109,10 @@ class Follower:
         )
 
     def _event(self, at: float, version: int, one: Any, new: Any) -> RecordedEvent | None:
-        """Return the event for a change, or None if no recorded field changed."""
+        """Return the event for a change, or None if no recorded field changed.
+
+        `new` is None for a deleted object. `at` is in seconds since the beginning, `version` the resource version.
+        """
         key = typed_key(one)
         if new is None:
             known = self._known.pop(key, None)

@@ -77,7 +77,10 @@ class DocumentPlace(NamedTuple):
 
 
 def read_trees(paths: Iterable[str]) -> Iterator[tuple[DocumentPlace, Tree]]:
-    """Yield the undecoded objects with their places; items of a List one by one."""
+    """Yield the undecoded objects with their places; items of a List one by one.
+
+    Raises ManifestError if a file cannot be read or parsed.
+    """
     for path in paths:
         for source, content in _contents(path):
             for number, item, tree in _items(source, content):
@@ -85,7 +88,11 @@ def read_trees(paths: Iterable[str]) -> Iterator[tuple[DocumentPlace, Tree]]:
 
 
 def _contents(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file of a path. Raises ManifestError."""
+    """Yield name and content of each file of a path. Raises ManifestError.
+
+    A path is a file, "-" for standard input, or a directory, of which files with known suffixes are read.
+    ManifestError is raised if there are none or one cannot be read.
+    """
     if path == "-":
         yield "standard input", sys.stdin.buffer.read()
         return
@@ -101,10 +108,10 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]]:
-    """Yield the objects of a file with document number and, in a List, item number.
+    """Yield the objects of a file with document number and, in a List or recording, item number.
 
-    Numbers count from 1; the item number is None outside a List. Empty documents are left out. Raises ManifestError
-    for a document or item that is not an object.
+    Numbers count from 1; the item number is None elsewhere. Empty documents are left out. Raises ManifestError for a
+    document or item that is not an object.
     """
     for number, tree in enumerate(_loaded(source, content), 1):
         if tree is None:

@@ -300,7 +300,10 @@ class Replay:
         return self._timeline.stories.get(pod.metadata.uid) or Story("")
 
     def _runs(self, pod: Pod) -> float | None:
-        """Return the recorded run time of a pod in free order, or None."""
+        """Return the recorded run time of a pod in free order, or None.
+
+        In seconds. None in the recorded order, or if the run time is not known.
+        """
         return self._story(pod).runs if self._is_free else None
 
 

@@ -135,7 +135,10 @@ class _Builder:
         return Timeline(tuple(objects), kept, self._stories, self._history.seconds)
 
     def _beginning(self, objects: Iterable[Any]) -> Iterable[Wire]:
-        """Yield the initial objects. Unfinished pods without a node arrive at time 0 instead."""
+        """Yield the initial objects. Unfinished pods without a node arrive at time 0 instead.
+
+        Stories of pods are begun for all of them.
+        """
         waiting: list[Pod] = []
         for one in objects:
             if isinstance(one, Pod):

@@ -129,7 +129,10 @@ class Cluster:
         return self.model.objects.get(type_, name, namespace)
 
     def current(self, one: W) -> W | None:
-        """Return the current object with the same type, namespace and name, or None."""
+        """Return the current object with the same type, namespace and name, or None.
+
+        None if no such object exists now.
+        """
         meta: ObjectMeta = cast(Any, one).metadata
         return self.model.objects.get(type(one), meta.name, meta.namespace)
 
@@ -225,7 +228,10 @@ class Cluster:
             self.model.now = max(self.now, until)
 
     def preview(self, uid: str) -> Promise | None:
-        """Return what a waiting pod would be promised now, or None. Does not change the cluster."""
+        """Return what a waiting pod would be promised now, or None. Does not change the cluster.
+
+        None if the pod does not wait or cannot be placed. `uid` is the UID of the pod.
+        """
         waiting, start = self.model.queue.get(uid), self.model.state.placement.start
         if waiting is None:
             return None
@@ -390,7 +396,10 @@ class Cluster:
         heapq.heappush(self._events, (at, next(self._order), what))
 
     def next_event(self) -> float | None:
-        """Return the time of the next scheduled event, or None. Refused pods are not retried by time."""
+        """Return the time of the next scheduled event, in the simulation's seconds, or None if none is scheduled.
+
+        Refused pods are not retried by time.
+        """
         return self._events[0][0] if self._events else None
 
     def _put(self, obj: Wire) -> None:

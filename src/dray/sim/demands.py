@@ -78,7 +78,10 @@ def claim_for_devices(class_name: str, count: int) -> ResourceClaim:
 
 
 def _pods_of(one: Any) -> Iterator[Pod]:
-    """Yield the pods that a workload creates. Raises DemandError for a DaemonSet."""
+    """Yield the pods that a workload creates. Raises DemandError for a DaemonSet.
+
+    Pods lose their node and UID. Yields nothing for objects that create no pods.
+    """
     match one:
         case Pod():
             yield replace(one, spec=replace(one.spec, nodeName=""), metadata=replace(one.metadata, uid=""))

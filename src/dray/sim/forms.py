@@ -68,7 +68,10 @@ def _words(types: str) -> str:
 
 
 def _fields(type_: type[Any], path: str) -> Iterator[str]:
-    """Yield the field names that a struct at this path may have."""
+    """Yield the field names that a struct at this path may have.
+
+    Empty if there is no struct at this path.
+    """
     return (
         one.encode_name
         for found in _types(type_, path)
@@ -78,7 +81,10 @@ def _fields(type_: type[Any], path: str) -> Iterator[str]:
 
 
 def _values(type_: type[Any], path: str) -> Iterator[str]:
-    """Yield the values of the enumeration at this path."""
+    """Yield the values of the enumeration at this path.
+
+    Empty if there is no enumeration at this path.
+    """
     found = (one for one in _types(type_, path) if isinstance(one, inspect.EnumType))
     return (str(value.value) for one in found for value in one.cls)
 

@@ -119,7 +119,10 @@ class MovePlanner:
             yield from self._placed(pods[1:], left)
 
     def _relocated(self, pods: Sequence[Pod], budget: int) -> Iterator[int]:
-        """Yield once for each way to move these pods elsewhere one by one, with the moves left."""
+        """Yield once for each way to move these pods elsewhere one by one, with the moves left.
+
+        The moves hold while the generator is suspended. `budget` is the number of moves that are allowed.
+        """
         if not pods:
             yield budget
             return

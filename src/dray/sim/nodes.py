@@ -272,7 +272,10 @@ class SimulatedNodes:
     # -- one pod
 
     async def _reconcile(self, key: NamespacedName) -> float | None:
-        """Process a pod, or a node if the namespace is empty. Returns the seconds until the next step, or None."""
+        """Process a pod, or a node if the namespace is empty. Returns the seconds until the next step, or None.
+
+        `key` is (namespace, name). None if nothing is left to do until something changes.
+        """
         if not key[0]:
             await self._adopt(key[1])
             return None
@@ -328,7 +331,10 @@ class SimulatedNodes:
             return
 
     async def _start(self, pod: Pod) -> float | None:
-        """Start a pod if its claims are ready. Returns the seconds until it ends, or None."""
+        """Start a pod if its claims are ready. Returns the seconds until it ends, or None.
+
+        None if the pod does not start or runs until stopped. A pod whose claims are not ready gets a warning event.
+        """
         problem = self._not_admitted(pod)
         if problem is not None:
             text = wording.claim_problem(problem)
@@ -346,7 +352,10 @@ class SimulatedNodes:
         return seconds
 
     async def _advance(self, pod: Pod) -> float | None:
-        """Finish or restart a running pod when its time is up. Returns the seconds until the next step, or None."""
+        """Finish or restart a running pod when its time is up. Returns the seconds until the next step, or None.
+
+        None if the pod has finished or runs until stopped.
+        """
         seconds = self._seconds(pod)
         if seconds is None:
             return None
@@ -365,14 +374,20 @@ class SimulatedNodes:
         return None
 
     def _seconds(self, pod: Pod) -> float | None:
-        """Return how long a pod runs, or None if it runs until stopped."""
+        """Return how long a pod runs, or None if it runs until stopped.
+
+        The pod's annotation takes precedence. Pods of Jobs have a default.
+        """
         seconds = run_seconds(pod.metadata.annotations)
         if seconds is None and lifecycle.belongs_to_job(pod) and not math.isinf(self._job_seconds):
             return self._job_seconds
         return seconds
 
     def _not_admitted(self, pod: Pod) -> ClaimProblem | None:
-        """Return the claim problem for which a real node would not start the pod, or None."""
+        """Return the claim problem for which a real node would not start the pod, or None.
+
+        None also if the nodes serve no devices.
+        """
         if not self._serves_devices:
             return None  # a node without DRA does not check claims
         group = self._consumers.group_of(pod)

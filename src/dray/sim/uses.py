@@ -20,7 +20,10 @@ class DeviceUse(msgspec.Struct, frozen=True):
 
 
 def devices_of(objects: StoredObjects, pod: Pod) -> Iterator[DeviceUse]:
-    """Yield the devices of the claims that a pod uses."""
+    """Yield the devices of the claims that a pod uses.
+
+    Unallocated claims are left out. A generated claim is named by the pod's entry.
+    """
     for use, claim in objects.claims_of(pod):
         if claim.status.allocation is None:
             continue

@@ -192,7 +192,10 @@ def _count_one_by_one(
 
 
 def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | None:
-    """Count copies of equal pods on one node of each kind; None if this is not possible."""
+    """Count copies of equal pods on one node of each kind; None if this is not possible.
+
+    The count is at most `limit`. The cluster is unchanged afterwards.
+    """
     with cluster.fork() as trial:
         kinds = _kinds(trial, demand)
         if kinds is None:

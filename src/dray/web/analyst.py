@@ -96,7 +96,10 @@ class _Copy:
         self._pools: dict[PoolName, PublishedPool] = {}
 
     async def news(self, facts: ClusterFacts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
-        """Yield the changes since the last call in batches of objects and pools, at least one batch."""
+        """Yield the changes since the last call in batches of objects and pools, at least one batch.
+
+        The last batch may be empty. A pool that is gone has the value None.
+        """
         told: list[Told] = []
         pools: dict[PoolName, PoolAnswer | None] = {}
         ends = time.perf_counter() + _TURN_SECONDS

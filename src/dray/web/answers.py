@@ -299,7 +299,11 @@ class Answers:
         return [self._cause(namespace, name, seconds, deadline) for namespace, name in pods]
 
     def _cause(self, namespace: str, name: str, seconds: float, deadline: float) -> WaitingCause | None:
-        """Return the cause of a waiting pod; None if the pod does not wait or the deadline has passed."""
+        """Return the cause of a waiting pod; None if the pod does not wait or the deadline has passed.
+
+        `seconds` is the time that the explanation may take, `deadline` a time of time.monotonic(). None also if the
+        pod cannot be explained.
+        """
         if time.monotonic() > deadline:
             return None  # no time left
         try:

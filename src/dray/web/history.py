@@ -113,7 +113,10 @@ class DashboardHistory:
     # Reading
 
     def back_to(self, at: int, found: dict[int, Was]) -> Iterator[None]:
-        """Add the devices that differed at the beginning of a second to `found`. Yields between steps."""
+        """Add the devices that differed at the beginning of a second to `found`. Yields between steps.
+
+        `at` is the second as Unix time. `found` gets the earlier state by row number.
+        """
         if self._open_at >= at:
             found.update(self._open)
         for second in [*self._seconds][::-1]:

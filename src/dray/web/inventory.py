@@ -202,7 +202,10 @@ class DashboardInventory:
             self._stale_drivers.update(dict.fromkeys(name for name in self._driver_of(before, after)))
 
     def _driver_of(self, *rows: TableRow | None) -> Iterator[str]:
-        """Yield the driver names of device rows."""
+        """Yield the driver names of device rows.
+
+        Rows that are None are ignored.
+        """
         for row in filter(None, rows):
             pool = self._pools.rows.get(row[0])
             driver = self._drivers.rows.get(pool[0]) if pool is not None else None

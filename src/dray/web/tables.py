@@ -99,7 +99,10 @@ class RowTable:
         return found
 
     def find(self, key: Hashable) -> int | None:
-        """Return the number of a key, or None."""
+        """Return the number of a key, or None.
+
+        None if the key has no number.
+        """
         return self._numbers.get(key)
 
     def get(self, key: Hashable) -> TableRow | None:
@@ -129,7 +132,10 @@ class RowTable:
         return row
 
     def take_changes(self, most: int) -> Columns | None:
-        """Return up to `most` rows changed since the last call, in wire form, or None."""
+        """Return up to `most` rows changed since the last call, in wire form, or None.
+
+        All deleted rows are included. None if nothing changed.
+        """
         if not self._changed and not self._gone:
             return None
         changed = [*itertools.islice(self._changed, most)]

@@ -49,7 +49,10 @@ def _comparable(element: Value) -> Value:
 
 
 def _order(left: Value, right: Value) -> int | None:
-    """Return -1, 0 or 1 for the order of two elements, or None if they cannot be ordered."""
+    """Return -1, 0 or 1 for the order of two elements, or None if they cannot be ordered.
+
+    NaN cannot be ordered.
+    """
     try:
         return compare(left, right)
     except EvaluationError:

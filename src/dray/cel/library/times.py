@@ -44,7 +44,10 @@ def make_timestamp(seconds: int, nanos: int = 0, zone: int = 0) -> Timestamp:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Parse an RFC 3339 timestamp. Returns None if it is invalid; raises EvaluationError if it is out of range."""
+    """Parse an RFC 3339 timestamp. Returns None if it is invalid; raises EvaluationError if it is out of range.
+
+    The fraction of a second is cut after nine digits. The zone is kept.
+    """
     found = _RFC3339.match(text)
     if found is None:
         return None
@@ -61,7 +64,10 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Parse a duration in Go notation, like `1h2m3.5s`. Returns None if the text is invalid or out of range."""
+    """Parse a duration in Go notation, like `1h2m3.5s`. Returns None if the text is invalid or out of range.
+
+    A sign may come first, and "0" needs no unit. Texts of more than 200 characters are invalid.
+    """
     body = text[1:] if text[:1] in ("+", "-") and text else text
     if body == "0":
         return Duration(0)
@@ -93,7 +99,10 @@ def format_timestamp(timestamp: Timestamp) -> str:
 
 
 def format_duration(duration: Duration) -> str:
-    """Format a duration in seconds as CEL does, for example `1.5s`."""
+    """Format a duration in seconds as CEL does, for example `1.5s`.
+
+    The text ends with `s`.
+    """
     return f"{format_seconds(duration)}s"
 
 

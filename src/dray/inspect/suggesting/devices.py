@@ -37,7 +37,10 @@ _DEVICES_A_SLICE = 128
 
 
 def more(subject: WaitingPod, cause: RequestCause | ConstraintUnmet) -> Iterator[Suggestion]:
-    """Yield suggestions to add as few devices as needed, similar to suitable ones, on the node that lacks fewest."""
+    """Yield suggestions to add as few devices as needed, similar to suitable ones, on the node that lacks fewest.
+
+    Yields nothing if the request is unknown. The smallest number of devices comes first for each node.
+    """
     census = census_of(subject, cause)
     if census is None:
         return
@@ -159,7 +162,10 @@ def _may_end(pod: Pod, subject: WaitingPod) -> bool:
 
 
 def untaint(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Yield suggestions to delete taint rules, or to publish slices without their devices' taints."""
+    """Yield suggestions to delete taint rules, or to publish slices without their devices' taints.
+
+    Yields nothing if the request is unknown.
+    """
     census = census_of(subject, cause)
     if census is None:
         return
@@ -177,7 +183,10 @@ def untaint(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
 
 
 def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Suggestion]:
-    """Yield the suggestion to remove the taints of these devices from a slice."""
+    """Yield the suggestion to remove the taints of these devices from a slice.
+
+    Yields nothing if none of these devices in the slice has taints.
+    """
     spec = piece.spec
     own = [d for d in spec.devices if d.taints and DeviceId(spec.driver, spec.pool.name, d.name) in tainted]
     if own:
@@ -192,7 +201,10 @@ def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Su
 
 
 def pool_again(subject: WaitingPod, cause: PoolCause) -> Iterator[Suggestion]:
-    """Yield the suggestion to publish a pool with the correct number of slices and without duplicate devices."""
+    """Yield the suggestion to publish a pool with the correct number of slices and without duplicate devices.
+
+    The first of several devices with the same name is kept.
+    """
     pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.pool), ())
     published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}
     seen: set[str] = set()

@@ -31,7 +31,11 @@ _CLASSES = 4  # priority classes to try
 
 
 def move_pods(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """Yield the suggestion to move the fewest and least important pods of one node elsewhere."""
+    """Yield the suggestion to move the fewest and least important pods of one node elsewhere.
+
+    Yields nothing if the cluster cannot be simulated, no plan is found, the plan moves pods of several nodes, or the
+    scheduler would not carry it out.
+    """
     cluster = subject.simulated
     if cluster is None:
         return
@@ -74,7 +78,11 @@ def _pod(cluster: Cluster, name: str) -> Pod | None:
 
 
 def use_priority(subject: WaitingPod, cause: Cause) -> Iterator[Suggestion]:
-    """Yield the lowest priority class with which the pod would preempt others without violating disruption budgets."""
+    """Yield the lowest priority class with which the pod would preempt others without violating disruption budgets.
+
+    System classes are not suggested. Yields nothing for a pod that never preempts, or if the cluster cannot be
+    simulated.
+    """
     cluster, own = subject.simulated, priority_of(subject.pod)
     if cluster is None or subject.pod.spec.preemptionPolicy == "Never":
         return

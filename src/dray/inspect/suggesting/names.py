@@ -105,7 +105,10 @@ def _copied(
     name: str,
     kind: type[CopyClaim | CopyTemplate],
 ) -> Iterator[Suggestion]:
-    """Yield suggestions to copy an object of this name from another namespace."""
+    """Yield suggestions to copy an object of this name from another namespace.
+
+    Objects with a controller are left out.
+    """
     for one in subject.snapshot.all(type_):
         if one.metadata.name == name and one.metadata.namespace != subject.namespace and not is_controlled(one):
             tree = manifest_of(one)
@@ -128,7 +131,10 @@ def _named_by(spec: Tree, old: str, new: str, name: str) -> None:
 
 
 def resource_unknown(subject: WaitingPod, cause: NoSuchResource) -> Iterator[Suggestion]:
-    """Yield the suggestion to use an extended resource with a similar name."""
+    """Yield the suggestion to use an extended resource with a similar name.
+
+    Yields nothing if no name is similar.
+    """
     if not cause.similar:
         return
 
@@ -157,7 +163,10 @@ def group_missing(subject: WaitingPod, cause: GroupMissing) -> Iterator[Suggesti
 
 
 def group_claim_missing(subject: WaitingPod, cause: GroupClaimMissing) -> Iterator[Suggestion]:
-    """Yield the suggestion to use a claim of the PodGroup with a similar name, or its only claim."""
+    """Yield the suggestion to use a claim of the PodGroup with a similar name, or its only claim.
+
+    Yields nothing if there is neither.
+    """
     names = [entry.name for entry in subject.group.spec.resourceClaims] if subject.group is not None else []
     meant = alike(cause.claim, names) or (names[0] if len(names) == 1 else "")
     if not meant:
@@ -173,7 +182,10 @@ def group_claim_missing(subject: WaitingPod, cause: GroupClaimMissing) -> Iterat
 
 
 def gang_incomplete(subject: WaitingPod, cause: GangIncomplete) -> Iterator[Suggestion]:
-    """Yield the suggestion to create the missing pods of a gang as copies of this pod."""
+    """Yield the suggestion to create the missing pods of a gang as copies of this pod.
+
+    Yields nothing if a controller owns the pod. Copies are named POD-1, POD-2 and so on.
+    """
     missing = cause.min_count - cause.pods
     if not is_controlled(subject.pod):
         changes = []
@@ -188,14 +200,20 @@ def gang_incomplete(subject: WaitingPod, cause: GangIncomplete) -> Iterator[Sugg
 
 
 def pod_quota(subject: WaitingPod, cause: QuotaExceeded, number: int) -> Iterator[Suggestion]:
-    """Yield the suggestion to raise a quota for `number` more pods."""
+    """Yield the suggestion to raise a quota for `number` more pods.
+
+    Yields nothing if the quota does not exist.
+    """
     found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         yield _raised(found, cause, [Quantity.parse(cause.wanted)] * number)
 
 
 def claim_quota(subject: WaitingPod, cause: QuotaExceeded) -> Iterator[Suggestion]:
-    """Yield the suggestion to raise a quota for the claims of all waiting pods, since they are created in any order."""
+    """Yield the suggestion to raise a quota for the claims of all waiting pods, since they are created in any order.
+
+    Yields nothing if the quota does not exist.
+    """
     found = subject.snapshot.get(ResourceQuota, cause.quota, subject.namespace)
     if found is not None:
         known = {claim.metadata.uid for claim in subject.snapshot.all(ResourceClaim)}
@@ -213,7 +231,10 @@ def _raised(quota: ResourceQuota, cause: QuotaExceeded, more: Iterable[Quantity]
 
 
 def claim_foreign(subject: WaitingPod, cause: ForeignClaim) -> Iterator[Suggestion]:
-    """Yield the suggestion to delete a claim of another owner, so that the pod's own claim can be generated."""
+    """Yield the suggestion to delete a claim of another owner, so that the pod's own claim can be generated.
+
+    Yields nothing if the claim does not exist.
+    """
     claim = subject.claim(cause.claim)
     if claim is not None:
         changes = (deleted(claim), *(subject.again(lambda spec: None) or (deleted(subject.pod),)))
@@ -221,7 +242,10 @@ def claim_foreign(subject: WaitingPod, cause: ForeignClaim) -> Iterator[Suggesti
 
 
 def claim_deleting(subject: WaitingPod, cause: ClaimDeleting) -> Iterator[Suggestion]:
-    """Yield the suggestion to delete the pods that use a terminating claim and create the claim again."""
+    """Yield the suggestion to delete the pods that use a terminating claim and create the claim again.
+
+    Yields nothing if the claim does not exist, has no users, or a controller owns one of them.
+    """
     claim = subject.claim(cause.claim)
     if claim is None:
         return
@@ -244,7 +268,10 @@ def own_claims(subject: WaitingPod, cause: ClaimsApart) -> Iterator[Suggestion]:
 
 
 def _own(subject: WaitingPod, old: str) -> Iterator[Suggestion]:
-    """Yield the suggestion to create a copy of a claim for this pod."""
+    """Yield the suggestion to create a copy of a claim for this pod.
+
+    Named POD-CLAIM. Yields nothing if the claim does not exist or has a controller, or the name is taken.
+    """
     claim = subject.claim(old)
     name = f"{subject.name}-{old}"
     if claim is None or is_controlled(claim) or subject.claim(name) is not None:

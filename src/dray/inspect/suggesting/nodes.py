@@ -53,7 +53,10 @@ def node_rules(subject: WaitingPod, cause: NodeRules | ClaimElsewhere) -> Iterat
 
 
 def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
-    """Yield suggestions for one reason why a node refuses the pod."""
+    """Yield suggestions for one reason why a node refuses the pod.
+
+    Yields nothing if the node does not exist or nothing helps against the reason.
+    """
     node = subject.snapshot.get(Node, verdict.node)
     if node is None:
         return
@@ -86,7 +89,10 @@ def _for_reason(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -
 
 
 def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Suggestion]:
-    """Yield suggestions to tolerate or to remove a taint of a node."""
+    """Yield suggestions to tolerate or to remove a taint of a node.
+
+    Yields nothing if the node no longer has the taint.
+    """
     taint = next((t for t in node.spec.taints if (t.key, t.value) == (reason.subject, reason.value)), None)
     if taint is None:
         return
@@ -101,7 +107,10 @@ def _taint(subject: WaitingPod, node: Node, reason: NodeReason) -> Iterator[Sugg
 
 
 def _affinity(subject: WaitingPod, node: Node) -> Iterator[Suggestion]:
-    """Yield suggestions to add missing labels to the node, or to drop node selector or affinity from the pod."""
+    """Yield suggestions to add missing labels to the node, or to drop node selector or affinity from the pod.
+
+    Labels are suggested only if none of the missing ones starts with `kubernetes.io/`.
+    """
     wanted = subject.pod.spec.nodeSelector
     lacking = {key: value for key, value in wanted.items() if node.metadata.labels.get(key) != value}
     own = {key: value for key, value in lacking.items() if not key.startswith("kubernetes.io/")}
@@ -139,7 +148,10 @@ def _ports(subject: WaitingPod) -> Iterator[Suggestion]:
 
 
 def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
-    """Yield the suggestion to request only what the node has left of a resource."""
+    """Yield the suggestion to request only what the node has left of a resource.
+
+    Only for pods with one container, and if the node has anything left.
+    """
     left, name = reason.found or 0, reason.subject
     if left <= 0 or len(subject.pod.spec.containers) != 1:
         return
@@ -155,7 +167,10 @@ def _less(subject: WaitingPod, verdict: NodeVerdict, reason: NodeReason) -> Iter
 
 
 def _room(subject: WaitingPod, node: Node, most: int) -> Iterator[Suggestion]:
-    """Yield suggestions to delete pods of the node that have no controller, smallest first."""
+    """Yield suggestions to delete pods of the node that have no controller, smallest first.
+
+    At most `most` pods are deleted together. Finished pods are left out.
+    """
     there = [
         pod
         for pod in subject.snapshot.all(Pod)
@@ -190,7 +205,10 @@ def gated(subject: WaitingPod, cause: SchedulingGated) -> Iterator[Suggestion]:
 
 
 def no_scheduler(subject: WaitingPod, cause: NoScheduler) -> Iterator[Suggestion]:
-    """Yield suggestions to use a scheduler that evidently runs, because it has tried other pods."""
+    """Yield suggestions to use a scheduler that evidently runs, because it has tried other pods.
+
+    Yields nothing if the pod names the default scheduler, which is suggested first otherwise.
+    """
     if cause.scheduler == DEFAULT_SCHEDULER:
         return
     running = {pod.spec.schedulerName for pod in subject.snapshot.all(Pod) if _was_tried(pod)}

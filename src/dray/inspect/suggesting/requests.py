@@ -49,7 +49,10 @@ from dray.inspect.suggesting.subject import WaitingPod
 
 
 def selector(subject: WaitingPod, cause: SelectorCause) -> Iterator[Suggestion]:
-    """Yield suggestions to use another name, driver or value in a selector that matches nothing."""
+    """Yield suggestions to use another name, driver or value in a selector that matches nothing.
+
+    Yields nothing if the request is unknown.
+    """
     ask = subject.ask(cause.asked)
     if ask is None:
         return
@@ -105,7 +108,10 @@ Mended = tuple[type[RenameInSelector | GuardSelector], tuple[str, str], str]
 
 
 def _mended(subject: WaitingPod, old: str) -> Iterator[Mended]:
-    """Yield corrected versions of a selector, each as suggestion type, texts and expression."""
+    """Yield corrected versions of a selector, each as suggestion type, texts and expression.
+
+    The texts are arguments of the suggestion type. Yields nothing if there is nothing to correct.
+    """
     fault = missing_name(old, subject.hardware)
     if fault is not None and fault.place is not None and fault.meant is not None:
         told = fault.place.name, place(fault.meant, fault.place)
@@ -152,7 +158,10 @@ def _class_selector(subject: WaitingPod, name: str, old: str, new: str) -> Chang
 
 
 def fewer(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Yield the suggestion to request as many devices as one node can provide."""
+    """Yield the suggestion to request as many devices as one node can provide.
+
+    Yields nothing if the request is unknown or the number would be 0.
+    """
     asked = cause.asked
     if subject.ask(asked) is None:
         return
@@ -180,14 +189,20 @@ def _exactly(subject: WaitingPod, asked: RequestedDevices, number: int) -> tuple
 
 
 def not_all(subject: WaitingPod, cause: NotAllFree) -> Iterator[Suggestion]:
-    """Yield the suggestion to request only the free devices instead of all devices of a node."""
+    """Yield the suggestion to request only the free devices instead of all devices of a node.
+
+    Yields nothing if none are free.
+    """
     if cause.free:
         changes = _exactly(subject, cause.asked, cause.free)
         yield NotAll(in_words_of(cause.asked), cause.free, changes=changes)
 
 
 def too_many(subject: WaitingPod, cause: TooManyDevices) -> Iterator[Suggestion]:
-    """Yield the suggestion to reduce the largest request so that the claim stays within the device limit."""
+    """Yield the suggestion to reduce the largest request so that the claim stays within the device limit.
+
+    Only requests for an exact count are considered. Yields nothing if there are none.
+    """
     claim = subject.claim(cause.claim)
     asks = subject.asks(claim) if claim is not None else []
     exact = [ask for ask in asks if ask.spec.allocationMode == "ExactCount"]
@@ -198,7 +213,10 @@ def too_many(subject: WaitingPod, cause: TooManyDevices) -> Iterator[Suggestion]
 
 
 def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestion]:
-    """Yield the suggestion to request only as much capacity as the closest device has left."""
+    """Yield the suggestion to request only as much capacity as the closest device has left.
+
+    Yields nothing if counters lack too.
+    """
     asked = cause.asked
     amounts = [amount for amount in cause.lacking if not amount.counter_set]
     if not amounts or len(amounts) != len(cause.lacking):
@@ -214,7 +232,11 @@ def less_capacity(subject: WaitingPod, cause: AmountCause) -> Iterator[Suggestio
 
 
 def alternative(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Yield suggestions to add another class of the same driver as an alternative."""
+    """Yield suggestions to add another class of the same driver as an alternative.
+
+    Only classes with enough other devices are suggested, and only for requests of an exact count without admin
+    access.
+    """
     ask, asked = subject.ask(cause.asked), cause.asked
     if ask is None or ask.spec.allocationMode != "ExactCount" or getattr(ask.spec, "adminAccess", None):
         return
@@ -249,7 +271,10 @@ def _with_alternative(spec: Tree, request: str, device_class: str) -> None:
 
 
 def tolerate(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion]:
-    """Yield suggestions to tolerate the taints that exclude devices: each taint alone, then all together."""
+    """Yield suggestions to tolerate the taints that exclude devices: each taint alone, then all together.
+
+    Yields nothing if the request is unknown or no device is tainted.
+    """
     ask, asked = subject.ask(cause.asked), cause.asked
     taints = DeviceCensus(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
     if not taints:
@@ -279,7 +304,10 @@ def toleration(taint: DeviceTaint | Taint) -> Tree:
 def constraint(
     subject: WaitingPod, cause: ConstraintUnmet | ConstraintAttribute | ConstraintOfAll
 ) -> Iterator[Suggestion]:
-    """Yield suggestions to correct the attribute of a constraint, or to remove the constraint."""
+    """Yield suggestions to correct the attribute of a constraint, or to remove the constraint.
+
+    A cause about all constraints yields the removal of each of them.
+    """
     attribute = "" if isinstance(cause, ConstraintOfAll) else cause.attribute
     similar = cause.similar if isinstance(cause, ConstraintAttribute) else ""
     where = claim_named(cause.claim, "" if isinstance(cause, ConstraintOfAll) else cause.template)
@@ -312,7 +340,10 @@ def _without(spec: Tree, attribute: str) -> None:
 
 
 def other_pod(subject: WaitingPod, cause: RequestsConflict | NoCombination) -> Iterator[Suggestion]:
-    """Yield the suggestion to move one of several competing claims to another pod."""
+    """Yield the suggestion to move one of several competing claims to another pod.
+
+    Yields nothing if the cause names no claim that could be moved.
+    """
     if not cause.spare_claim:
         return
 

@@ -49,7 +49,10 @@ def revalued(expression: str, devices: Sequence[Published]) -> Iterator[tuple[st
 
 
 def redriven(expression: str, drivers: Sequence[str]) -> Iterator[str]:
-    """Yield the expression with one string literal replaced by the name of a driver that it resembles."""
+    """Yield the expression with one string literal replaced by the name of a driver that it resembles.
+
+    Yields nothing if no driver has a similar name.
+    """
     for token in tokenize(expression)[0]:
         if token.kind == "STRING":
             old = token.text[1:-1]

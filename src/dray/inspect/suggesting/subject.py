@@ -39,7 +39,10 @@ MAKERS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet)
 
 
 def maker_of(pod: Pod, snapshot: Snapshot) -> Maker | None:
-    """Return the workload whose template defines the spec of a pod, or None if unknown or not changeable."""
+    """Return the workload whose template defines the spec of a pod, or None if unknown or not changeable.
+
+    For a ReplicaSet that is controlled itself, this is its controller, if changeable.
+    """
     found = _owner(pod, snapshot)
     if isinstance(found, ReplicaSet) and _controller(found) is not None:
         return _owner(found, snapshot)
@@ -51,7 +54,10 @@ def _controller(object_: Object) -> OwnerReference | None:
 
 
 def _owner(object_: Object, snapshot: Snapshot) -> Maker | None:
-    """Return the changeable workload that controls an object, or None."""
+    """Return the changeable workload that controls an object, or None.
+
+    None also if the object of that name has another UID.
+    """
     reference = _controller(object_)
     if reference is None:
         return None
@@ -171,7 +177,10 @@ class WaitingPod:
         return [*asks_of(claim, self.snapshot).values()]
 
     def pending(self) -> Iterator[ResourceClaim]:
-        """Yield the pod's unallocated claims, including the claim for its extended resources."""
+        """Yield the pod's unallocated claims, including the claim for its extended resources.
+
+        The latter is generated and not stored in the cluster.
+        """
         for use in podclaims.uses_of(self.pod, self.group):
             claim = self.claim(use.claim) if use.claim else None
             if claim is not None and claim.status.allocation is None:
@@ -200,7 +209,10 @@ class WaitingPod:
         return (replaced(template, lambda tree: edit(tree["spec"]["spec"])), *pod)
 
     def _template(self, claim: str) -> ResourceClaimTemplate | None:
-        """Return the template of one of the pod's generated claims, or None."""
+        """Return the template of one of the pod's generated claims, or None.
+
+        `claim` is the name of the claim. None if no entry has this claim or the template does not exist.
+        """
         for entry in self.pod.spec.resourceClaims:
             if podclaims.use_of(self.pod, entry, self.group).claim == claim:
                 name = entry.resourceClaimTemplateName or ""
@@ -221,7 +233,10 @@ class WaitingPod:
 
 
 def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the request or alternative of a claim spec with this allocator name."""
+    """Yield the request or alternative of a claim spec with this allocator name.
+
+    The name is REQUEST or REQUEST/ALTERNATIVE. Yields nothing if there is none.
+    """
     request, _, alternative = name.partition("/")
     for one in spec["devices"]["requests"]:
         if one["name"] == request:

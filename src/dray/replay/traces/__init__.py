@@ -72,7 +72,10 @@ def recording_of(
 
 
 def events_of(pods: Sequence[TracePod]) -> Iterator[RecordedEvent]:
-    """Yield an event for each pod, in order of arrival."""
+    """Yield an event for each pod, in order of arrival.
+
+    Times are rounded to milliseconds.
+    """
     gates = FeatureGates()
     for number, pod in enumerate(sorted(pods, key=lambda pod: pod.at), 1):
         yield RecordedEvent(round(pod.at, 3), number, put=_typed_tree(_pod_tree(pod), gates), runs=pod.runs)

@@ -78,7 +78,10 @@ def read(name: str, content: bytes) -> Trace:
 
 
 def _tasks(content: bytes) -> Iterator[TracePod | None]:
-    """Yield the pods of Alibaba's 2020 trace; None for a row without valid times."""
+    """Yield the pods of Alibaba's 2020 trace; None for a row without valid times.
+
+    A row with several instances gives one pod for each.
+    """
     for number, row in enumerate(_rows(content, _TASKS)):
         start, end = _number(row, "start_time"), _number(row, "end_time")
         if start is None or end is None or end < start:
@@ -193,7 +196,11 @@ FORMATS = {
 
 
 def _rows(content: bytes, columns: list[str]) -> Iterable[CsvRow]:
-    """Yield the rows of a table by column name, with or without a header line. Raises TraceError."""
+    """Yield the rows of a table by column name, with or without a header line. Raises TraceError.
+
+    TraceError is raised if the content is no table, a column is missing or a row is too short. Empty lines are left
+    out.
+    """
     try:
         lines = [*csv.reader(io.StringIO(content.decode("utf-8-sig")))]
     except (UnicodeDecodeError, csv.Error) as error:
@@ -212,7 +219,10 @@ def _rows(content: bytes, columns: list[str]) -> Iterable[CsvRow]:
 
 
 def _number(row: CsvRow, column: str) -> float | None:
-    """Return the number in a column, or None if empty. Raises TraceError."""
+    """Return the number in a column, or None if empty. Raises TraceError.
+
+    Also None for `nan` and `None`. TraceError is raised for other text.
+    """
     text = row[column].strip()
     if not text or text in ("nan", "None"):
         return None

@@ -51,7 +51,10 @@ def claim_keys(pod: Pod, group: PodGroup | None) -> tuple[Key, ...]:
 
 
 def group_key(pod: Pod) -> Key | None:
-    """Return the key of a pod's group, or None."""
+    """Return the key of a pod's group, or None.
+
+    The key is (namespace, name).
+    """
     name = group_name(pod)
     return (pod.metadata.namespace, name) if name else None
 
@@ -118,7 +121,10 @@ def _count(spec: object) -> int | str:
 
 
 def _prepared(claim: ResourceClaim, numbers: dict[DeviceId, int]) -> Iterable[tuple[int, bool | None]]:
-    """Yield row number and readiness of each device with a status; readiness is None without a Ready condition."""
+    """Yield row number and readiness of each device with a status; readiness is None without a Ready condition.
+
+    Devices without a row are left out.
+    """
     for one in claim.status.devices:
         number = numbers.get(DeviceId(one.driver, one.pool, one.device))
         if number is not None:
