@@ -122,7 +122,11 @@ class ClaimFacts:
         remaining: list[ResourceClaimConsumerReference],
         lost: list[ResourceClaimConsumerReference],
     ) -> bool:
-        """Whether a pod that uses the devices, or is about to, would lose all reservations that cover the pod."""
+        """Whether a pod that uses the devices, or is about to, would lose all reservations that cover the pod.
+
+        `remaining` are the reservations that stay, `lost` those to remove. Pods that will never run again do not
+        count.
+        """
         namespace, name = claim.metadata.namespace, claim.metadata.name
         any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
         lost_groups = {r.name for r in lost if podclaims.is_group(r)}

@@ -89,8 +89,8 @@ class ClaimController:
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
-        """Whether a changed pod may need work: it is new, lost a recorded claim, or has a node but lacks
-        reservations.
+        """Whether a changed pod may need work: it is new (`old` is None), lost a recorded claim, or got a node
+        without reservations.
         """
         if old is None:
             return True
@@ -221,7 +221,10 @@ class ClaimController:
     # -- groups
 
     async def _group(self, group: PodGroup) -> None:
-        """Create the claims of a group and record their names in its status."""
+        """Create the claims of a group and record their names in its status.
+
+        A group that is being deleted gets no claims. Only entries with a template do.
+        """
         if group.metadata.deletionTimestamp is not None:
             return
         recorded = {status.name: status.resourceClaimName for status in group.status.resourceClaimStatuses}
@@ -275,7 +278,10 @@ class ClaimController:
         return name if name != use.claim else ""
 
     def _is_made_for_its_group(self, pod: Pod, use: Use) -> bool:
-        """Whether groups are disabled, but the recorded claim was made for the pod's group."""
+        """Whether groups are disabled, but the recorded claim was made for the pod's group.
+
+        Returns False if no claim is recorded or the claim is unknown.
+        """
         claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
         if claim is None or self._known.sharing.groups:
             return False
@@ -339,7 +345,10 @@ def _has_ended(old: Pod, new: Pod | None) -> bool:
 
 
 def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | PodGroupStatus:
-    """Return the owner's status with the names of created claims added to those already recorded."""
+    """Return the owner's status with the names of created claims added to those already recorded.
+
+    `made` maps names of entries to names of claims.
+    """
     names = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses} | made
     if isinstance(owner, Pod):
         return replace(owner.status, resourceClaimStatuses=tuple(starmap(PodResourceClaimStatus, names.items())))

@@ -33,7 +33,10 @@ class ControllerContext:
         return self.accounts(account) if self.accounts is not None else self.client
 
     def controller(self, name: str, reconcile: Reconcile[K], workers: int = 1) -> Controller[K]:
-        """Return a new controller: a queue of keys, and workers that call `reconcile` with each key."""
+        """Return a new controller: a queue of keys, and workers that call `reconcile` with each key.
+
+        `workers` is the number of keys handled at the same time.
+        """
         return Controller(name, reconcile, workers=workers, clock=self.clock)
 
 

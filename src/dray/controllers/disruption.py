@@ -78,7 +78,10 @@ def _expected(pods: Sequence[Pod], wanted: Callable[[Pod], tuple[str, int] | Non
 
 
 def still_disturbed(budget: PodDisruptionBudget, pods: Iterable[Pod], now: float) -> dict[str, Any]:
-    """Return the pods (by name, with the time) whose eviction was granted recently and that still exist."""
+    """Return the pods (by name, with the time) whose eviction was granted recently and that still exist.
+
+    Pods that are being deleted are left out. `now` is in seconds since 1970.
+    """
     there = {pod.metadata.name for pod in pods if not is_deleting(pod)}
     granted = budget.status.disruptedPods
     return {name: when for name, when in granted.items() if name in there and _lately(when, now)}
@@ -110,7 +113,10 @@ def status_of(budget: PodDisruptionBudget, counts: Counts, disturbed: dict[str, 
 
 
 def failed_status(budget: PodDisruptionBudget, message: str, now: float) -> PodDisruptionBudgetStatus:
-    """Return the status of a budget that cannot be computed: no disruption is allowed."""
+    """Return the status of a budget that cannot be computed: no disruption is allowed.
+
+    `message` says why. `now` is in seconds since 1970.
+    """
     status = replace(budget.status, disruptionsAllowed=0, observedGeneration=budget.metadata.generation)
     return _with_condition(status, budget, "False", "SyncFailed", message, now)
 

@@ -86,7 +86,10 @@ def _target(pod: Pod) -> Tree:
 
 
 def slice_trees(service: Service, pods: Sequence[Pod]) -> list[Tree]:
-    """Return the contents of all EndpointSlices of a Service. There is at least one, to show that no endpoints exist."""
+    """Return the contents of all EndpointSlices of a Service. There is at least one, to show that no endpoints exist.
+
+    Pods with the same IP family and ports share slices of at most `SLICE_MAX` endpoints. Every pod must have an IP.
+    """
     grouped: dict[tuple[str, Ports], list[Tree]] = {}
     for pod in pods:
         family = f"IPv{ipaddress.ip_address(pod.status.podIP).version}"
@@ -103,7 +106,10 @@ def slice_trees(service: Service, pods: Sequence[Pod]) -> list[Tree]:
 
 
 def subsets(service: Service, pods: Sequence[Pod]) -> list[Tree]:
-    """Return the subsets of a Service's Endpoints, each with ready and not ready addresses."""
+    """Return the subsets of a Service's Endpoints, each with ready and not ready addresses.
+
+    Pods with the same ports share a subset. Pods that are being deleted or have a loopback address are left out.
+    """
     grouped: dict[Ports, tuple[list[Tree], list[Tree]]] = {}
     for pod in pods:
         if is_deleting(pod) or ipaddress.ip_address(pod.status.podIP).is_loopback:

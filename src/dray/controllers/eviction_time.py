@@ -33,7 +33,10 @@ class EvictionTime(NamedTuple):
     rules: frozenset[str] = frozenset()
 
     def joined(self, other: EvictionTime | None) -> EvictionTime:
-        """Return the earlier of two eviction times, with the rules of both."""
+        """Return the earlier of two eviction times, with the rules of both.
+
+        Returns this one if `other` is None.
+        """
         if other is None:
             return self
         first = min(self, other, key=lambda when: when.due)

@@ -38,7 +38,10 @@ class Evictions:
         self._evicted: dict[str, int] = {}
 
     def wait(self, pod: Pod, rules: frozenset[str]) -> frozenset[str]:
-        """Record a pending eviction because of these rules. Returns the rules for which this changed something."""
+        """Record a pending eviction because of these rules. Returns the rules for which this changed something.
+
+        `rules` are the uids of DeviceTaintRules; they replace those recorded before.
+        """
         uid = pod.metadata.uid
         before = self._waiting.get(uid, frozenset())
         for rule in before - rules:
@@ -49,7 +52,10 @@ class Evictions:
         return before ^ rules
 
     def settle(self, pod: Pod) -> frozenset[str] | None:
-        """Remove a pod's pending eviction. Returns its rules, or None if no eviction was pending."""
+        """Remove a pod's pending eviction. Returns its rules, or None if no eviction was pending.
+
+        The rules are uids of DeviceTaintRules.
+        """
         rules = self._waiting.pop(pod.metadata.uid, None)
         for rule in rules or ():
             self._left.get(rule, {}).pop(pod.metadata.uid, None)
@@ -71,7 +77,10 @@ class Evictions:
         return EvictionCounts(len(left), len(set(left.values())), self._evicted.get(rule, 0))
 
     def counted(self, pods: Iterable[Pod], rule: str) -> EvictionCounts:
-        """Return counts with these pods, which would have to leave, and the number of pods that the rule has evicted."""
+        """Return counts with these pods, which would have to leave, and the number of pods that the rule has evicted.
+
+        `rule` is the uid of a DeviceTaintRule.
+        """
         found = {pod.metadata.uid: pod.metadata.namespace for pod in pods}
         return EvictionCounts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
 
@@ -91,7 +100,10 @@ def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: TaintedDevic
 
 
 def _verdict(effect: str, counts: EvictionCounts, reach: TaintedDevices) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition, without the number of evicted pods."""
+    """Return status, reason and message of the condition, without the number of evicted pods.
+
+    `effect` is that of the rule's taint. The message may be "".
+    """
     where = "1 namespace" if counts.namespaces == 1 else f"{counts.namespaces} different namespaces"
     if effect == NO_EFFECT:
         devices = f"{_number(reach.published, 'published device')} selected. "

@@ -63,7 +63,10 @@ class Dependents:
         self._blocking: dict[str, int] = {}  # by uid of the owner: the number of blocking dependents
 
     def changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
-        """Update the table after an object's owner references changed, or the object was created or deleted."""
+        """Update the table after an object's owner references changed, or the object was created or deleted.
+
+        `old` is None for a new object, `new` for a deleted object.
+        """
         before = old.metadata.ownerReferences if old is not None else ()
         after = new.metadata.ownerReferences if new is not None else ()
         if before == after:  # most objects have no owners before and after
@@ -213,14 +216,20 @@ class GarbageCollector:
         return owner if owner is not None and owner.metadata.uid == ref.uid else None
 
     def _known(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
-        """Return the state of an owner reference according to the informers' copies alone."""
+        """Return the state of an owner reference according to the informers' copies alone.
+
+        An owner whose kind is unknown counts as SOLID.
+        """
         if self._owner_resource(meta, ref) is None:
             return OwnerStanding.SOLID
         owner = self._cached(meta, ref)
         return OwnerStanding.GONE if owner is None else _standing(owner)
 
     async def _standing(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
-        """Return the state of an owner reference. The server is asked before an owner counts as gone."""
+        """Return the state of an owner reference. The server is asked before an owner counts as gone.
+
+        An owner counts as SOLID if its kind is unknown or not served.
+        """
         known = self._known(meta, ref)
         resource = self._owner_resource(meta, ref)
         if known is not OwnerStanding.GONE or resource is None:

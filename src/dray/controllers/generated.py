@@ -51,7 +51,10 @@ def annotation_for(owner: Pod | PodGroup) -> str:
 
 
 def claim_for(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> ResourceClaim:
-    """Return the claim to create for an entry of a pod or group."""
+    """Return the claim to create for an entry of a pod or group.
+
+    `entry` is the name of the entry, `name` that of the claim.
+    """
     wanted = template.spec.metadata
     metadata = ObjectMeta(
         name=name,

@@ -87,7 +87,10 @@ class GroupController:
             await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
 
     async def _unfinished(self, group: PodGroup) -> Sequence[Pod]:
-        """Return the first pods of the group that may still run. If none is known, the server is asked."""
+        """Return the first pods of the group that may still run. If none is known, the server is asked.
+
+        Returns nothing if no pod of the group may still run.
+        """
         name, namespace = group.metadata.name, group.metadata.namespace
         if pods := _first_unfinished(self._consumers.members(namespace, name)):
             return pods

@@ -76,7 +76,11 @@ class ControllerManager:
                 await self._informers.stop()
 
     async def _supervise(self, name: str) -> None:
-        """Run a controller once its informers have synced. Restart it with a backoff after an API error."""
+        """Run a controller once its informers have synced. Restart it with a backoff after an API error.
+
+        If an informer may not list its objects, that is logged, and the controller starts once they can be listed.
+        Ends when the controller ends by itself.
+        """
         needed, backoff = self._needed[name], Backoff(self._clock)
         await needed.settled()
         if denied := needed.denied:

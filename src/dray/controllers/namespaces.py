@@ -114,7 +114,10 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> Remaining:
-        """Delete the pods and, once they are gone, everything else. Returns the remaining objects."""
+        """Delete the pods and, once they are gone, everything else. Returns the remaining objects.
+
+        `name` is the name of the namespace.
+        """
         left, unserved = await self._delete((_PODS,), name)
         if left.nothing:
             custom = (resource for resource in self._custom.all() if resource.namespaced)
@@ -187,7 +190,10 @@ class NamespaceController:
 
 
 def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remaining:
-    """Return the number of remaining objects of each resource, and of the finalizers that hold them."""
+    """Return the number of remaining objects of each resource, and of the finalizers that hold them.
+
+    `items` are the remaining objects by resource, `errors` the texts of failed requests.
+    """
     finalizers: dict[str, int] = {}
     for objects in items.values():
         for obj in objects:
@@ -197,7 +203,10 @@ def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remain
 
 
 def told(left: Remaining) -> list[tuple[str, str, str, str]]:
-    """Return type, status, reason and message of each condition of a namespace that is being emptied."""
+    """Return type, status, reason and message of each condition of a namespace that is being emptied.
+
+    The status is "True" if the condition describes something that remains or failed, otherwise "False".
+    """
     counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(left.counts.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(left.finalizers.items()))
     conditions = []

@@ -62,7 +62,10 @@ class NodeHealth:
             await self._clock.sleep(MONITOR_SECONDS)
 
     async def judge(self) -> None:
-        """Check every node once and update conditions and taints."""
+        """Check every node once and update conditions and taints.
+
+        Nodes that were not seen yet are left out. If all nodes are silent, no pod is evicted.
+        """
         nodes = [node for node in self._nodes.list() if node.metadata.name in self._seen]
         silent = set()
         for some in _batched(nodes):
@@ -98,7 +101,10 @@ class NodeHealth:
         return self._clock.monotonic() - seen.at > grace
 
     async def _settle(self, node: Node, *, silent: bool, evicts: bool) -> None:
-        """Update a node's conditions and taints according to its health."""
+        """Update a node's conditions and taints according to its health.
+
+        `silent` means that the node has stopped reporting. `evicts` allows NoExecute taints.
+        """
         if silent and ready_of(node) != "Unknown":
             node = await change_status(self._client, node, lambda node: self._unknown(node.status))
             self._recorder.record(node, "NodeNotReady", f"Node {node.metadata.name} status is now: NodeNotReady")
@@ -134,7 +140,10 @@ class NodeHealth:
         return with_conditions(status, *told)
 
     async def _unready(self, pod: Pod) -> None:
-        """Mark a pod as not ready and record an event."""
+        """Mark a pod as not ready and record an event.
+
+        Nothing happens for a pod that has finished or is gone.
+        """
         if is_finished(pod):
             return
         try:
@@ -157,7 +166,10 @@ def _batched(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
 
 
 def taints_of(ready: str, *, evicts: bool) -> list[tuple[str, str]]:
-    """Return key and effect of each taint that a node with this Ready status should have."""
+    """Return key and effect of each taint that a node with this Ready status should have.
+
+    `ready` is "True", "False" or "Unknown"; "True" needs no taint. NoExecute taints are included only with `evicts`.
+    """
     key = {"Unknown": UNREACHABLE, "False": NOT_READY}.get(ready)
     if key is None:
         return []

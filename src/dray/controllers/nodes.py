@@ -40,7 +40,10 @@ def node_named(obj: Pod | ResourceSlice) -> list[str]:
 
 
 def disruption_target(reason: str, message: str, now: float) -> PodCondition:
-    """Return the condition that says why a pod is about to be deleted."""
+    """Return the condition that says why a pod is about to be deleted.
+
+    `now` is in seconds since 1970.
+    """
     return PodCondition(
         type="DisruptionTarget", status="True", reason=reason, message=message, lastTransitionTime=timestamp(now)
     )

@@ -80,7 +80,10 @@ def is_deleting(meta: ObjectMeta, finalizer: str) -> bool:
 
 
 def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> OwnershipDecision:
-    """Return the decision for an object that is being deleted."""
+    """Return the decision for an object that is being deleted.
+
+    `dependents` are the objects that name it as owner. Without one of the two finalizers nothing is done.
+    """
     if ORPHAN in meta.finalizers:
         return Release(tuple(dependents)) if dependents else RemoveFinalizer(ORPHAN)
     if FOREGROUND in meta.finalizers:
@@ -91,7 +94,10 @@ def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Ownership
 
 
 def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> OwnershipDecision:
-    """Return the decision for an object that is not being deleted; `owners` is the state of each owner reference."""
+    """Return the decision for an object that is not being deleted; `owners` is the state of each owner reference.
+
+    If at least one owner stays, references to all others are removed; if none stays, the object is deleted.
+    """
     references = meta.ownerReferences
     if not references:
         return Keep()

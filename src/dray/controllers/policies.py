@@ -86,7 +86,10 @@ def _checks(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource]) -> li
 
 
 def kinds(policy: ValidatingAdmissionPolicy, custom: Sequence[Resource] = ()) -> list[tuple[Resource, str]]:
-    """Return the resources and versions that a policy's rules name, at most `MOST_KINDS`. Wildcards are ignored."""
+    """Return the resources and versions that a policy's rules name, at most `MOST_KINDS`. Wildcards are ignored.
+
+    The result is sorted by group, version and kind. `custom` are the custom resources that are served.
+    """
     match = policy.spec.matchConstraints
     found = {
         (resource, version)

@@ -165,13 +165,19 @@ class TaintEviction:
                 yield Tainted(rule.spec.taint, rule.metadata.uid)
 
     def _current(self, driver: str, pool: str) -> list[ResourceSlice]:
-        """Return the slices of a pool's newest generation."""
+        """Return the slices of a pool's newest generation.
+
+        Returns nothing for an unknown pool.
+        """
         pieces = self._slices.by_index(BY_POOL, f"{driver}/{pool}")
         newest = max((piece.spec.pool.generation for piece in pieces), default=0)
         return [piece for piece in pieces if piece.spec.pool.generation == newest]
 
     def _eviction_time(self, pod: Pod) -> EvictionTime | None:
-        """Return when a pod must leave because of any of its claims, or None."""
+        """Return when a pod must leave because of any of its claims, or None.
+
+        The earliest time of all claims counts.
+        """
         eviction: EvictionTime | None = None
         for use in self._consumers.uses(pod):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None

@@ -88,7 +88,10 @@ def claim_reference(claim: PersistentVolumeClaim) -> Tree:
 
 
 def volume_tree(claim: PersistentVolumeClaim, class_: StorageClass, root: str) -> Tree:
-    """Return the PersistentVolume to create for a claim: a directory of its own below `root`."""
+    """Return the PersistentVolume to create for a claim: a directory of its own below `root`.
+
+    `root` is a directory of the host.
+    """
     name = f"pvc-{claim.metadata.uid}"
     return {
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
@@ -260,7 +263,10 @@ class VolumeController:
             await self._reclaim(volume)
 
     async def _reclaim(self, volume: PersistentVolume) -> None:
-        """Release a volume whose claim is gone; delete the volume and its directory if its reclaim policy is Delete."""
+        """Release a volume whose claim is gone; delete the volume and its directory if its reclaim policy is Delete.
+
+        Only volumes and directories that this controller has provisioned are deleted.
+        """
         if volume.status.phase != "Released":
             await self._volume_phase(volume, "Released")
         is_ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER

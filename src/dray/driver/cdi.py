@@ -106,7 +106,10 @@ class CdiDirectory:
         self._prefix = f"k8s.{driver}-{_CLASS_OF_OURS}_"
 
     def write(self, uid: str, devices: Mapping[str, Edits]) -> dict[str, str]:
-        """Write the CDI spec of a claim. Returns the qualified CDI id of each device with edits, by device name."""
+        """Write the CDI spec of a claim. Returns the qualified CDI id of each device with edits, by device name.
+
+        Without any edits the claim's spec is removed, and the result is empty. `uid` is the claim's.
+        """
         named = {name: edits for name, edits in devices.items() if edits}
         if not named:
             self.remove(uid)
@@ -138,7 +141,10 @@ def spec_of(kind: str, devices: Mapping[str, Edits]) -> bytes:
 
 
 def versioned(tree: Tree) -> Tree:
-    """Return the spec with the lowest possible version. Raises `CdiError` if a runtime would refuse the spec."""
+    """Return the spec with the lowest possible version. Raises `CdiError` if a runtime would refuse the spec.
+
+    A version in `tree` is kept.
+    """
     try:
         spec = msgspec.convert({"cdiVersion": VERSIONS[-1], **tree}, CdiSpec)
     except msgspec.ValidationError as error:

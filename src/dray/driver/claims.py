@@ -72,7 +72,10 @@ class AllocatedClaim:
 
 
 def allocated(claim: ResourceClaim, driver: str) -> AllocatedClaim:
-    """Return the part of an allocated claim that concerns a driver."""
+    """Return the part of an allocated claim that concerns a driver.
+
+    The claim must be allocated. `driver` is the driver's name.
+    """
     allocation = claim.status.allocation
     assert allocation is not None, "the caller has checked that the claim is allocated"
     configs = [c for c in allocation.devices.config if c.opaque is not None and c.opaque.driver == driver]

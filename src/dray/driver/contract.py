@@ -72,7 +72,10 @@ class Driver(Protocol):
 
 
 def check_driver(driver: object) -> None:
-    """Raise TypeError if an object lacks a driver's name or coroutines, naming the missing part."""
+    """Raise TypeError if an object lacks a driver's name or coroutines, naming the missing part.
+
+    A driver needs a `name` and the coroutines `devices`, `prepare` and `unprepare`.
+    """
     if not isinstance(getattr(driver, "name", None), str):
         raise TypeError(
             f"{type(driver).__name__} is not a driver: it needs a name, a DNS subdomain such as gpu.example.com"

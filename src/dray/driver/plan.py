@@ -67,7 +67,11 @@ def plan(
     owner: Owner | None = None,
     accepted: AcceptedSlices | None = None,
 ) -> SlicePlan:
-    """Return the writes that turn the existing slices of a pool into the wanted `specs` (empty: pool is gone)."""
+    """Return the writes that turn the existing slices of a pool into the wanted `specs` (empty: pool is gone).
+
+    `node` is "" for devices that are not local to a node. The generation rises if slices are added or more than one
+    is changed.
+    """
     names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
     there = {one.metadata.name: one for one in existing}
     generation = max((one.spec.pool.generation for one in existing), default=0)
@@ -99,7 +103,10 @@ def typed(tree: Tree) -> ResourceSlice:
 
 
 def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: ResourceSlice | None) -> Tree:
-    """Return the slice to write. An update requires the version that was read, and keeps other components' labels."""
+    """Return the slice to write. An update requires the version that was read, and keeps other components' labels.
+
+    `old` is the slice of this name that exists, or None to create it.
+    """
     metadata: Tree = msgspec.to_builtins(old.metadata) if old else {}
     metadata["name"] = name
     if owner:

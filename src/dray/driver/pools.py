@@ -73,7 +73,10 @@ def device(
 
 
 def attribute(value: AnyAttributeValue) -> Tree:
-    """Return an attribute value in the API's form, whose field is the type's name. Raises TypeError for other types."""
+    """Return an attribute value in the API's form, a map from the type's name to the value.
+
+    A sequence becomes a list attribute. Raises TypeError for other types, an empty list, and a list of several types.
+    """
     if isinstance(value, str) or not isinstance(value, Sequence):
         return {_type_name(value): _plain(value)}
     values = [*value]

@@ -183,7 +183,10 @@ class Preparation:
         return {uid: await asyncio.shield(task) for uid, task in tasks.items()}
 
     async def _guarded(self, claim: ClaimReference, work: Callable[[ClaimReference], Awaitable[T]]) -> T | PrepareError:
-        """Run `work` while holding the claim's lock. Returns its result, or any failure as a `PrepareError`."""
+        """Run `work` while holding the claim's lock. Returns its result, or any failure as a `PrepareError`.
+
+        Text that is not a uid is an error. API errors and exceptions of the driver become errors too.
+        """
         if not _UID.fullmatch(claim.uid):
             return PrepareError(f"{claim.uid!r} is not the uid of a claim")
         try:

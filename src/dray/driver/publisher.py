@@ -72,7 +72,10 @@ class Publisher:
         self._current.set()
 
     def publish(self, pools: Pools) -> None:
-        """Set the pools to publish. Pools that are missing from `pools` are removed."""
+        """Set the pools to publish. Pools that are missing from `pools` are removed.
+
+        Returns at once; `run` writes the slices. Pools of the other kind (local to a node or not) are ignored.
+        """
         local = bool(self._node)
         wanted = {name: pool for name, pool in pools.items() if pool.is_local == local}
         for name in {*wanted, *self._pools}:
@@ -106,7 +109,10 @@ class Publisher:
     # -- one pool
 
     async def _attend(self, pool: str) -> None:
-        """Write one pool, and schedule a retry after an error."""
+        """Write one pool, and schedule a retry after an error.
+
+        Invalid devices are reported like an error of the API.
+        """
         try:
             await self._write(pool)
         except (AlreadyExists, Conflict) as error:  # another writer was faster; the watch will show the change

@@ -150,7 +150,10 @@ async def run(
 
 @asynccontextmanager
 async def _signals() -> AsyncIterator[asyncio.Future[None]]:
-    """Yield a future that completes with the first SIGTERM or SIGINT."""
+    """Yield a future that completes with the first SIGTERM or SIGINT.
+
+    The signals are handled until the end of the `with` block.
+    """
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
     for number in _SIGNALS:

@@ -38,7 +38,10 @@ class Sockets:
 
     @classmethod
     def below(cls, kubelet_dir: Path, driver: str, instance: str = "") -> Sockets:
-        """Return the socket paths where the node agent looks. `instance` is a uid if instances may overlap."""
+        """Return the socket paths where the node agent looks. `instance` is a uid if instances may overlap.
+
+        `instance` is "" for a driver whose instances do not overlap.
+        """
         kubelet_dir = kubelet_dir.absolute()
         return cls(
             kubelet_dir / "plugins_registry" / (f"{driver}-{instance}-reg.sock" if instance else f"{driver}-reg.sock"),
@@ -87,7 +90,10 @@ class SocketServer:
         private.rename(self._path)
 
     async def stop(self, grace: float) -> None:
-        """Remove the socket, refuse new calls, and let running calls end within `grace` seconds."""
+        """Remove the socket, refuse new calls, and let running calls end within `grace` seconds.
+
+        Nothing happens if the server was not started. A successor's socket at the same path stays.
+        """
         if self._server is None:
             return
         try:

@@ -17,7 +17,10 @@ EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 
 async def pools_of(driver: Driver, effect: str) -> Pools:
-    """Return a driver's pools, with a taint of this effect on each device that the driver reports as unhealthy."""
+    """Return a driver's pools, with a taint of this effect on each device that the driver reports as unhealthy.
+
+    With effect "" or a driver that does not report health, no taints are added.
+    """
     pools = await driver.devices()
     if not effect or not isinstance(driver, HealthReporter):
         return pools
@@ -25,7 +28,10 @@ async def pools_of(driver: Driver, effect: str) -> Pools:
 
 
 def tainted(pools: Pools, health: Iterable[DeviceHealth], taint: Mapping[str, str]) -> Pools:
-    """Return the pools with the taint added to each unhealthy device."""
+    """Return the pools with the taint added to each unhealthy device.
+
+    Only devices whose health is False count; unknown health does not.
+    """
     sick = {(one.pool, one.device) for one in health if one.healthy is False}
     return {name: replace(pool, devices=_devices(name, pool, sick, taint)) for name, pool in pools.items()}
 

@@ -80,7 +80,10 @@ def answer(
 
 
 def _problems_beyond(pools: Iterable[Sequence[ResourceSlice]], most: int) -> list[str]:
-    """Return up to `most` problems of pools that are not counted."""
+    """Return up to `most` problems of pools that are not counted.
+
+    `pools` holds the slices of each pool. Pools without a problem are skipped.
+    """
     wrong = (
         _about(current[0].spec.pool.name, _told(problem))
         for current in map(newest, pools)
@@ -96,7 +99,10 @@ def _about(pool: str, problem: str) -> str:
 def count(
     slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
 ) -> PoolCount:
-    """Return the device counts of one pool. `slices` must not be empty and must all be of that pool."""
+    """Return the device counts of one pool. `slices` must not be empty and must all be of that pool.
+
+    `partition_type` is the attribute for partition types where slices name none.
+    """
     first = slices[0].spec
     return count_use(
         PoolUse(PublishedPool.of(PoolName(first.driver, first.pool.name), slices), DeviceHolders(claims)),
@@ -105,7 +111,11 @@ def count(
 
 
 def count_use(use: PoolUse, partition_type: str | None = None) -> PoolCount:
-    """Return the device counts of a published pool."""
+    """Return the device counts of a published pool.
+
+    `partition_type` is the attribute for partition types where slices name none. An incomplete or invalid pool has no
+    summaries.
+    """
     pool, problem = use.pool, use.pool.problem
     shares = (share for name in use.held for _, share in use.shares(name))
     summaries = Summaries() if problem else summarize(pool.slices, use.held, shares, partition_type)
@@ -142,7 +152,10 @@ def shortened(text: str) -> str:
 
 
 def complete_status(found: PoolStatusAnswer, now: str) -> dict[str, Any]:
-    """Return the status of a request that was answered."""
+    """Return the status of a request that was answered.
+
+    `now` is the API timestamp to write.
+    """
     shown = f"{len(found.pools)} pools" if len(found.pools) != 1 else "1 pool"
     message = f"Processed {shown}" if len(found.pools) == found.matching else f"Processed {shown} of {found.matching}"
     return {
@@ -155,7 +168,10 @@ def complete_status(found: PoolStatusAnswer, now: str) -> dict[str, Any]:
 
 
 def failed_status(cause: Exception, now: str) -> dict[str, Any]:
-    """Return the status of a request whose computation raised an exception."""
+    """Return the status of a request whose computation raised an exception.
+
+    `now` is the API timestamp to write.
+    """
     message = shortened(f"{type(cause).__name__}: {cause}")
     return {
         "observationTime": now,

@@ -73,7 +73,11 @@ def _partitions(
 
 
 def _by_type(slices: Sequence[ResourceSlice], default: str | None) -> dict[tuple[str, str], list[Device]]:
-    """Return the pool's partitions by attribute and value of their type. Raises `_Unsummarized` for a missing type."""
+    """Return the pool's partitions by attribute and value of their type. Raises `_Unsummarized` for a missing type.
+
+    `default` is the attribute for slices that name none, used only if no slice of the pool names one. Devices that
+    consume no counters are left out.
+    """
     if any(one.spec.partitionTypeAttribute for one in slices):
         default = None
     groups: dict[tuple[str, str], list[Device]] = {}

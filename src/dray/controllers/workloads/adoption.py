@@ -102,7 +102,10 @@ class Adoption(Generic[T]):
         index_by_controller(informer)
 
     async def claim(self, owner: Object, selector: LabelRequirements) -> list[T]:
-        """Return the dependents of `owner`, including those adopted now. Dependents that do not match are released."""
+        """Return the dependents of `owner`, including those adopted now. Dependents that do not match are released.
+
+        Objects without a controller that match the selector are adopted if the owner still exists.
+        """
         own, strays = controlled(self._informer, owner), orphans(self._informer, owner.metadata.namespace)
         found: Claim[T] = await in_thread_if_large(
             len(own) + len(strays), sort_out, owner, selector, own, filter(self._adoptable, strays)

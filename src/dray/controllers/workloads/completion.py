@@ -118,7 +118,11 @@ class Need(NamedTuple):
 
 
 def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now: float) -> Need:
-    """Return the pods to delete and to create so that the right number of pods is active."""
+    """Return the pods to delete and to create so that the right number of pods is active.
+
+    A suspended Job needs no pods. Each pod to create is given by its index, or by None if the Job is not indexed.
+    `now` is in seconds since 1970.
+    """
     if job.spec.suspend:
         return Need(delete=active)
     wanted = _wanted(job, count, active)

@@ -53,7 +53,10 @@ class Tally(NamedTuple):
 
 
 def tally(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Return new counts, continued from the Job's status. `pods` are all pods that the Job controls."""
+    """Return new counts, continued from the Job's status. `pods` are all pods that the Job controls.
+
+    Only pods with the tracking finalizer are counted, a limited number in one call.
+    """
     tracked = {pod.metadata.uid: pod for pod in pods if is_tracked(pod)}
     status, before = job.status, job.status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded = [uid for uid in before.succeeded if uid in tracked]

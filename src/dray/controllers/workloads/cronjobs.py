@@ -42,7 +42,11 @@ class Moments(NamedTuple):
 
 
 def moments(cron_job: CronJob, now: float) -> Moments:
-    """Return the latest due time since the last Job, the number of times since that Job, and the next time."""
+    """Return the latest due time since the last Job, the number of times since that Job, and the next time.
+
+    The due time is None if no time is due. Times further back than startingDeadlineSeconds do not count. `now` is in
+    seconds since 1970.
+    """
     schedule = cron.parse(cron_job.spec.schedule)
     zone = ZoneInfo(cron_job.spec.timeZone) if cron_job.spec.timeZone else UTC
     last = cron_job.status.lastScheduleTime
@@ -96,7 +100,10 @@ def finished(job: Job) -> str:
 
 
 def surplus(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
-    """Return the finished Jobs beyond the history limits, the oldest of each kind."""
+    """Return the finished Jobs beyond the history limits, the oldest of each kind.
+
+    Kinds are Complete and Failed; a limit that is not set keeps all Jobs of its kind.
+    """
     found: list[Job] = []
     limits = {"Complete": cron_job.spec.successfulJobsHistoryLimit, "Failed": cron_job.spec.failedJobsHistoryLimit}
     for state, limit in limits.items():

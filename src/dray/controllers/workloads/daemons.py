@@ -76,7 +76,10 @@ def view(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], now:
 
 
 def fit(spec: PodSpec, node: Node) -> Fit:
-    """Return whether a template's pod may run on a node, by the node's name, labels and taints."""
+    """Return whether a template's pod may run on a node, by the node's name, labels and taints.
+
+    The first value is whether a new pod may run there, the second whether a running pod may stay.
+    """
     labels, name = node.metadata.labels, node.metadata.name
     if spec.nodeName and spec.nodeName != name:
         return Fit(False, False)
@@ -92,7 +95,10 @@ def fit(spec: PodSpec, node: Node) -> Fit:
 
 
 def daemon_tree(daemon_set: DaemonSet, current: str, node: str) -> Tree:
-    """Return the pod to create for one node."""
+    """Return the pod to create for one node.
+
+    `current` is the value of the revision label, `node` the name of the node.
+    """
     tree = pod_tree(daemon_set, daemon_set.spec.template)
     tree["metadata"]["labels"] = {**tree["metadata"].get("labels", {}), REVISION_HASH: current}
     spec = tree["spec"]
@@ -124,7 +130,10 @@ def node_of(pod: Pod) -> str:
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Return the pods by node. Ended pods that only wait for a finalizer are left out, so that they can be replaced."""
+    """Return the pods by node. Ended pods that only wait for a finalizer are left out, so that they can be replaced.
+
+    Of each node, pods that are assigned come first, then the oldest.
+    """
     found: dict[str, list[Pod]] = {}
     pods = [pod for pod in pods if not (is_finished(pod) and is_deleting(pod))]
     for pod in sorted(pods, key=lambda pod: (not pod.spec.nodeName, creation_time(pod), pod.metadata.name)):
@@ -157,7 +166,10 @@ def _placement(seen: DaemonView) -> DaemonPlan:
 
 
 def _surplus(seen: DaemonView, running: Sequence[Pod]) -> Sequence[Pod]:
-    """Return a node's running pods but the first. In a surge, an old and a new pod stay until the new is available."""
+    """Return a node's running pods but the first. In a surge, an old and a new pod stay until the new is available.
+
+    `running` are the pods of one node.
+    """
     if len(running) < 2 or not _surge(seen.daemon_set, 1):
         return running[1:]
     new = [pod for pod in running if seen.is_current(pod)]
@@ -178,7 +190,10 @@ def _update(seen: DaemonView) -> DaemonPlan:
 
 
 def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable: int) -> DaemonPlan:
-    """Return old pods to delete: unavailable ones at once, available ones as far as `bearable` allows."""
+    """Return old pods to delete: unavailable ones at once, available ones as far as `bearable` allows.
+
+    `bearable` is the number of pods that may be unavailable at the same time. `nodes` are the pods by node.
+    """
     broken: list[Pod] = []
     working: list[Pod] = []
     missing = 0
@@ -192,7 +207,10 @@ def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable
 
 
 def _surge_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], surge: int) -> DaemonPlan:
-    """Return nodes that get a new pod beside the old: at once if the old is unavailable, else as maxSurge allows."""
+    """Return nodes that get a new pod beside the old: at once if the old is unavailable, else as maxSurge allows.
+
+    `surge` is the number of nodes that may have two pods. `nodes` are the pods by node.
+    """
     urgent: list[str] = []
     others: list[str] = []
     surging = 0

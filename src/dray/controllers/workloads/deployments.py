@@ -195,7 +195,10 @@ class DeploymentController:
     # -- writing
 
     async def _resize(self, deployment: Deployment, sets: Sets, steps: Iterable[Resize]) -> Sets:
-        """Resize ReplicaSets. Returns the ReplicaSets as they are afterwards."""
+        """Resize ReplicaSets. Returns the ReplicaSets as they are afterwards.
+
+        Each step is a ReplicaSet and its new size. ReplicaSets that need no change are not written.
+        """
         expected = revisions.size_annotations(wanted(deployment), rollout.max_replicas(deployment))
         written: dict[str, ReplicaSet] = {}
         for one, replicas in steps:

@@ -31,7 +31,10 @@ def judge(job: Job, pod: Pod) -> FailureJudgement:
 
 
 def _matched(rule: PodFailurePolicyRule, pod: Pod) -> str:
-    """Return a text saying why the pod matches a rule, or "" if it does not."""
+    """Return a text saying why the pod matches a rule, or "" if it does not.
+
+    The rule matches if a container's exit code or one of the pod's conditions matches.
+    """
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.onExitCodes is not None:
         for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):

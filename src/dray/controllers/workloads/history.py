@@ -61,7 +61,10 @@ def spelled_hash(text: bytes) -> str:
 
 
 def surplus(older: Sequence[ControllerRevision], live: Collection[str], limit: int) -> list[ControllerRevision]:
-    """Return the revisions beyond the limit: the oldest of those that no pod uses (`live` are the names in use)."""
+    """Return the revisions beyond the limit: the oldest of those that no pod uses (`live` are the names in use).
+
+    `older` begins with the oldest revision. `limit` is the number of unused revisions to keep.
+    """
     unused = [revision for revision in older if revision.metadata.name not in live]
     return unused[: max(0, len(unused) - limit)]
 
@@ -132,7 +135,10 @@ class RevisionHistory:
         return changed
 
     async def trim(self, owner: RevisionOwner, older: Sequence[ControllerRevision], live: Collection[str]) -> None:
-        """Delete revisions beyond the set's history limit that no pod uses."""
+        """Delete revisions beyond the set's history limit that no pod uses.
+
+        The limit is 10 if the set does not say. `live` are the names of revisions in use.
+        """
         limit: Any = owner.spec.revisionHistoryLimit
         for revision in surplus(older, live, 10 if limit is None else limit):
             meta = revision.metadata

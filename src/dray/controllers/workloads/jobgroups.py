@@ -123,7 +123,10 @@ class JobGroups:
         return None
 
     async def _resize(self, job: Job, workload: Workload, group: PodGroup) -> None:
-        """Write a changed gang size of the Job to its Workload and PodGroup."""
+        """Write a changed gang size of the Job to its Workload and PodGroup.
+
+        Nothing happens if the Job has no gang or the size is right.
+        """
         gang = _policy(job).get("gang")
         if gang is None:
             return
@@ -160,7 +163,10 @@ def workload_tree(job: Job) -> Tree:
 
 
 def group_tree(job: Job, workload: Workload, delegated: str = "") -> Tree:
-    """Return the PodGroup of a Job, from its own Workload's only template or the template named `delegated`."""
+    """Return the PodGroup of a Job, from its own Workload's only template or the template named `delegated`.
+
+    `delegated` is "" for the Job's own Workload.
+    """
     templates = workload.spec.podGroupTemplates or ()
     template = next(one for one in templates if delegated in ("", one.name))
     owners = [controller_reference(job)]

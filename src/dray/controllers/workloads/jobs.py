@@ -98,7 +98,10 @@ class JobController:
             await self._free_pod(item)
 
     async def _free_pod(self, key: Key) -> None:
-        """Remove a pod's finalizer if its Job is gone. The server is asked, since a pod may be seen before its Job."""
+        """Remove a pod's finalizer if its Job is gone. The server is asked, since a pod may be seen before its Job.
+
+        Nothing happens if the pod is gone or has no finalizer.
+        """
         pod = self._pods.get(*key)
         if pod is None or not is_tracked(pod) or not self._is_orphan(pod):
             return
@@ -220,7 +223,10 @@ class _Decision(NamedTuple):
 
 
 def _decide(job: Job, pods: Sequence[Pod], now: float) -> _Decision:
-    """Return the counts of a Job's pods, the Job's end if it is decided, and otherwise the pods that the Job needs."""
+    """Return the counts of a Job's pods, the Job's end if it is decided, and otherwise the pods that the Job needs.
+
+    `now` is in seconds since 1970.
+    """
     count = tally(job, pods)
     active = [pod for pod in pods if is_active(pod)]
     end = verdict(job, count, active, now)

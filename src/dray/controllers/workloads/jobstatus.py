@@ -81,7 +81,10 @@ def _suspension(job: Job, conditions: JobConditions, now: float) -> JobCondition
 
 
 def _with(conditions: JobConditions, now: float, type_: str, status: str, reason: str, message: str) -> JobConditions:
-    """Return the conditions with this condition set. If the condition already has this status, nothing changes."""
+    """Return the conditions with this condition set. If the condition already has this status, nothing changes.
+
+    `now` is in seconds since 1970 and becomes the time of the transition.
+    """
     for condition in conditions:
         if condition.type == type_ and condition.status == status:
             return conditions

@@ -40,7 +40,10 @@ def with_condition(
     *,
     renew: bool = False,
 ) -> DeploymentConditions:
-    """Return the conditions with this condition set. With equal status and reason nothing changes, unless `renew`."""
+    """Return the conditions with this condition set. With equal status and reason nothing changes, unless `renew`.
+
+    `now` (seconds since 1970) becomes the time of the update, and that of the transition if the status changes.
+    """
     current = find(conditions, type_)
     if current is not None and not renew and (current.status, current.reason) == (status, reason):
         return conditions
@@ -62,7 +65,10 @@ def without(conditions: DeploymentConditions, type_: str) -> DeploymentCondition
 
 
 def pause_conditions(deployment: Deployment, conditions: DeploymentConditions, now: float) -> DeploymentConditions:
-    """Return the conditions updated for a paused or resumed rollout. A rollout that timed out stays timed out."""
+    """Return the conditions updated for a paused or resumed rollout. A rollout that timed out stays timed out.
+
+    Without a progress deadline nothing changes. `now` is in seconds since 1970.
+    """
     current = find(conditions, PROGRESSING)
     if not has_deadline(deployment) or (current is not None and current.reason == TIMED_OUT):
         return conditions
@@ -172,7 +178,10 @@ def _has_moved(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def _failures(conditions: DeploymentConditions, sets: Sets, now: float) -> DeploymentConditions:
-    """Return the conditions with the ReplicaFailure condition of a ReplicaSet, of the new one first."""
+    """Return the conditions with the ReplicaFailure condition of a ReplicaSet, of the new one first.
+
+    Without such a condition in a ReplicaSet the Deployment's is removed.
+    """
     candidates: Sequence[ReplicaSet] = [sets.new, *sets.old] if sets.new is not None else sets.old
     for one in candidates:
         for failure in one.status.conditions:

@@ -29,7 +29,10 @@ def missing(owner: ReplicaOwner, active: Sequence[Pod]) -> int:
 
 
 def status_of(owner: ReplicaOwner, pods: Sequence[Pod], error: ApiError | None, now: float) -> Status:
-    """Return the status of the owner of `pods`; `error` is why the last write of a pod failed, or None."""
+    """Return the status of the owner of `pods`; `error` is why the last write of a pod failed, or None.
+
+    Only active pods count as replicas. `now` is in seconds since 1970.
+    """
     active = [pod for pod in pods if is_active(pod)]
     wanted = owner.spec.template.metadata.labels.items()
     failure = _failure(missing(owner, active), error, now) if error else None

@@ -61,7 +61,10 @@ class _Replicator(Generic[O]):
         return PodWrites(0)
 
     async def _related(self, replica_set: O) -> list[Pod]:
-        """Return the active pods of all sets of the same owner."""
+        """Return the active pods of all sets of the same owner.
+
+        A set without owner is on its own.
+        """
         owner = controller_of(replica_set.metadata)
         sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
         pods = [pod for one in sets for pod in controlled(self._pods, one)]

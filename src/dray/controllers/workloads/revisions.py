@@ -116,7 +116,10 @@ def current_hash(deployment: Deployment) -> str:
 
 
 def set_tree(deployment: Deployment, replicas: int, annotations: dict[str, str]) -> Tree:
-    """Return the ReplicaSet to create for the current template."""
+    """Return the ReplicaSet to create for the current template.
+
+    `replicas` is its size, `annotations` are the set's annotations.
+    """
     spec, hash_label = deployment.spec, {HASH_LABEL: current_hash(deployment)}
     template = tree_of(_without_hash(spec.template))
     labels = {**spec.template.metadata.labels, **hash_label}
@@ -143,7 +146,10 @@ def set_tree(deployment: Deployment, replicas: int, annotations: dict[str, str])
 
 
 def superfluous(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Return the old, idle ReplicaSets beyond the history limit, those with the lowest revisions."""
+    """Return the old, idle ReplicaSets beyond the history limit, those with the lowest revisions.
+
+    Returns nothing without a limit. Sets that are being deleted do not count.
+    """
     limit = deployment.spec.revisionHistoryLimit
     alive = [one for one in old if one.metadata.deletionTimestamp is None]
     if limit is None or len(alive) <= limit:

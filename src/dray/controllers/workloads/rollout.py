@@ -25,7 +25,10 @@ class Resize(NamedTuple):
 
 
 def share(value: int | str | None, whole: int, *, up: bool) -> int:
-    """Return an absolute number, or a percentage of `whole` rounded up or down; 0 for None."""
+    """Return an absolute number, or a percentage of `whole` rounded up or down; 0 for None.
+
+    A percentage is text such as "25%"; `up` rounds up.
+    """
     if isinstance(value, str):
         exact = int(value.removesuffix("%")) * whole / 100
         return math.ceil(exact) if up else math.floor(exact)
@@ -101,7 +104,10 @@ def rolling_step(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaS
 
 
 def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
-    """Return smaller sizes for old ReplicaSets: unavailable pods first, then as many available ones as allowed."""
+    """Return smaller sizes for old ReplicaSets: unavailable pods first, then as many available ones as allowed.
+
+    Returns nothing if no pod may go now. ReplicaSets that keep their size are left out.
+    """
     least = wanted(deployment) - max_unavailable(deployment)
     waiting = size(new) - available(new)
     bearable = size(new) + total(old) - least - waiting

@@ -136,7 +136,10 @@ def _shrink(view: StatefulView, in_order: bool) -> StatefulPlan | None:
 
 
 def _roll(view: StatefulView) -> StatefulPlan:
-    """Return pods of another revision to replace, from the highest number down, as far as maxUnavailable allows."""
+    """Return pods of another revision to replace, from the highest number down, as far as maxUnavailable allows.
+
+    The plan is empty if nothing is to be replaced now, or with another update strategy.
+    """
     if view.stateful_set.spec.updateStrategy.type != "RollingUpdate":
         return StatefulPlan()
     there = [ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal in view.wanted]
@@ -203,7 +206,10 @@ def claim_name(stateful_set: StatefulSet, template: PersistentVolumeClaim, ordin
 
 
 def claim_trees(stateful_set: StatefulSet, ordinal: int) -> list[Tree]:
-    """Return the PersistentVolumeClaims that the pod with this number needs."""
+    """Return the PersistentVolumeClaims that the pod with this number needs.
+
+    With retention policy whenDeleted Delete the set owns them.
+    """
     selector = stateful_set.spec.selector
     trees = []
     for template in _templates(stateful_set):

@@ -61,7 +61,10 @@ class OwnWrites:
         self._expect(owner, shown)
 
     async def shown(self, key: Key) -> None:
-        """Wait until the copies show everything written for the owner with this key. Raises Timeout."""
+        """Wait until the copies show everything written for the owner with this key. Raises Timeout.
+
+        Timeout means that the copies did not catch up in time. Returns at once if nothing is outstanding.
+        """
         if not self._outstanding(key):
             return
         woken = asyncio.Event()
