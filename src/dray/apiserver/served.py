@@ -28,7 +28,8 @@ class RuntimeConfigError(ValueError):
 def parse_runtime_config(text: str) -> dict[str, bool]:
     """Parse text such as `resource.k8s.io/v1beta1=true,api/alpha=false`. Returns whether each name is enabled.
 
-    A name without a value is enabled. The core group is `api/v1` or `v1`. Raises RuntimeConfigError.
+    A name without a value is enabled. The core group is `api/v1` or `v1`. Raises RuntimeConfigError if a name is
+    unknown, a value is not a boolean, or `api/all=false` is the only setting.
     """
     chosen: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):

@@ -59,7 +59,7 @@ class StoreHealth:
             await self.state()
 
     async def _ask(self) -> str:
-        """Check the store and log if the state changed. Returns "ok" or the reason."""
+        """Check the store and log if the state changed. Returns "ok" or the reason why the store cannot be used."""
         state = await self._answer()
         if state != OK and self._failing_since is None:
             self._failing_since = time.monotonic()

@@ -64,7 +64,10 @@ class Watchdog:
             before = time.clock_gettime(self._clock)
 
     def _measure(self, began: float) -> bool:
-        """Measure one turn. Returns False if the loop is closed or the watchdog is stopping."""
+        """Measure one turn, waiting until it ends. Returns False if the loop is closed or the watchdog is stopping.
+
+        `began` is the processor time of the loop's thread at the start.
+        """
         self._alive.clear()
         try:
             self._loop.call_soon_threadsafe(self._give_sign)
@@ -85,7 +88,11 @@ class Watchdog:
         self._alive.set()
 
     def _note(self, seconds: float, culprit: str, module: str) -> None:
-        """Record a turn, and log a turn of more than 0.1 s with its culprit."""
+        """Record a turn, and log a turn of more than 0.1 s with its culprit.
+
+        `seconds` is the processor time of the turn. `culprit` may be empty if no function was seen; `module` is that
+        of the function that the loop called.
+        """
         now = time.monotonic()
         while self._turns and (self._turns[-1][1] <= seconds):
             self._turns.pop()

@@ -38,7 +38,10 @@ class AdminAccess(Admission):
 
 
 def _asked(request: AdmissionRequest) -> str:
-    """Return the path of the field that newly requests or grants admin access, or ""."""
+    """Return the path of the field that newly requests or grants admin access.
+
+    Returns "" if there is none, and for operations other than a create or an update of the status.
+    """
     written: Any = request.object
     if request.operation == "CREATE":
         spec = written.spec.spec if isinstance(written, ResourceClaimTemplate) else written.spec

@@ -71,10 +71,11 @@ def judged(
     there: Evaluate[T],
     names: Iterable[str] = VALUES,
 ) -> T:
-    """Return a verdict.
+    """Return the verdict that `known` has for a key, or compute it.
 
-    `here` runs on the event loop; `there` computes the same in the worker process if that takes too long. Raises
-    JudgementFailed, and Lacking if the worker process must compute the verdict.
+    `here` runs on the event loop; `there` computes the same in the worker process if that takes too long. `names` are
+    the variables that the worker process gets. Raises JudgementFailed, and Lacking if the worker process must compute
+    the verdict.
     """
     if key not in known:
         try:

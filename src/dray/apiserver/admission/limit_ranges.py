@@ -41,13 +41,19 @@ class LimitRanger(Admission):
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        """Fill in default requests and limits of a new pod's containers. Returns the work as an awaitable, or None."""
+        """Fill in default requests and limits of a new pod's containers.
+
+        Returns the work as an awaitable, or None if the request does not create a pod.
+        """
         if request.operation != "CREATE" or request.subresource or request.tree is None or not request.concerns(Pod):
             return None
         return turns().run(request.user.name, _fill_in(request.tree, self._in(request.namespace)))
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        """Check a pod or PersistentVolumeClaim against the bounds. Returns the work as an awaitable, or None."""
+        """Check a new pod, or a new or updated PersistentVolumeClaim, against the bounds.
+
+        Returns the work as an awaitable, or None for other requests.
+        """
         obj = request.object
         if request.subresource or not isinstance(obj, (Pod, PersistentVolumeClaim)):
             return None
@@ -227,7 +233,10 @@ class _Bounds:
 
 
 def _too_little(text: str, request: Quantity | None, limit: Quantity | None) -> str:
-    """Return the end of a message if an amount is missing or below the minimum, else ""."""
+    """Return the end of a message if the request is missing, or request or limit is below the minimum; else "".
+
+    `text` is the minimum as a quantity. None means that the object does not give the amount.
+    """
     if request is None:
         return ".  No request is specified"
     least = Quantity.parse(text)
@@ -237,7 +246,11 @@ def _too_little(text: str, request: Quantity | None, limit: Quantity | None) -> 
 
 
 def _too_much(text: str, request: Quantity | None, limit: Quantity | None, has_limits: bool) -> str:
-    """Return the end of a message if an amount is missing or above the maximum, else ""."""
+    """Return the end of a message if the limit is missing, or request or limit is above the maximum; else "".
+
+    `text` is the maximum as a quantity. A missing limit is an error only with `has_limits`; None means that the
+    object does not give the amount.
+    """
     if has_limits and limit is None:
         return ".  No limit is specified"
     if limit is not None and limit > Quantity.parse(text):
@@ -248,7 +261,10 @@ def _too_much(text: str, request: Quantity | None, limit: Quantity | None, has_l
 
 
 def _ratio(text: str, request: Quantity, limit: Quantity) -> str:
-    """Return the end of a message if the ratio of limit to request is too high or undefined, else ""."""
+    """Return the end of a message if the ratio of limit to request is too high or undefined, else "".
+
+    `text` is the maximum ratio. A ratio is undefined if request or limit is 0.
+    """
     if not request:
         return "no request is specified or request is 0"
     if not limit:

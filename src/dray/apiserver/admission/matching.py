@@ -38,7 +38,11 @@ class Matcher:
         return any(_rule_matches(rule, request, version) for version in versions for rule in rules)
 
     def version(self, request: AdmissionRequest, reader: Reader) -> str | None:
-        """Return the version in which the request matches, or None. Without rules, all requests match."""
+        """Return the version in which the request matches, or None if it does not match.
+
+        The requested version is preferred. Without resource rules, requests for all resources match. Exclude rules
+        and the namespace and object selectors count too.
+        """
         match = self._match
         if self._matched(match.excludeResourceRules, request) is not None:
             return None
@@ -55,7 +59,11 @@ class Matcher:
         return seen_as if is_selected else None
 
     def _matched(self, rules: Sequence[NamedRuleWithOperations], request: AdmissionRequest) -> str | None:
-        """Return the version in which one of the rules matches the request, or None."""
+        """Return the version in which one of the rules matches the request, or None if none does.
+
+        The requested version is tried first, the other versions of the resource only if the match policy is not
+        Exact.
+        """
         versions = [request.version or request.resource.stored]
         if self._match.matchPolicy != "Exact":
             versions += [version for version in request.resource.versions if version not in versions]
@@ -75,7 +83,10 @@ def _rule_matches(rule: NamedRuleWithOperations, request: AdmissionRequest, vers
 
 
 def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
-    """Return the request as AdmissionReviews and expressions see it, without objects."""
+    """Return the request as AdmissionReviews and expressions see it, without objects.
+
+    Members with the value "" are omitted.
+    """
     resource = request.resource
     asked = request.version or resource.stored
     body = {
@@ -102,7 +113,10 @@ def _options(request: AdmissionRequest) -> dict[str, Any] | None:
 
 
 def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str, Any]:
-    """Return the new or old object of a request as AdmissionReviews and expressions see it."""
+    """Return the new or old object of a request in a version, as AdmissionReviews and expressions see it.
+
+    `state` is the object to return.
+    """
     if own_kind(request) is None:
         return shown(request.resource, version, state)
     kind = _kind(request, version)
@@ -124,7 +138,10 @@ def _in_scope(scope: str | None, resource: Resource) -> bool:
 
 
 def _resource_matches(pattern: str, request: AdmissionRequest) -> bool:
-    """Return whether a rule's pattern (pods, pods/status, */*, …) matches the request's resource and subresource."""
+    """Return whether a rule's pattern (pods, pods/status, */*, …) matches the request's resource and subresource.
+
+    A pattern without a slash matches no subresource.
+    """
     name, slash, subresource = pattern.partition("/")
     if name not in ("*", request.resource.plural):
         return False
@@ -138,7 +155,10 @@ def _selects_everything(selector: LabelSelector | None) -> bool:
 
 
 def _namespace_selected(selector: LabelSelector | None, request: AdmissionRequest, reader: Reader) -> bool:
-    """Return whether a selector matches the namespace's labels. Cluster-scoped objects always match."""
+    """Return whether a selector matches the namespace's labels; False if the namespace does not exist.
+
+    For a Namespace, its own labels count. Other cluster-scoped objects always match.
+    """
     if _selects_everything(selector):
         return True
     if request.concerns(Namespace):
@@ -174,7 +194,7 @@ def own_kind(request: AdmissionRequest) -> Subresource | None:
 
 
 def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:
-    """Return group, version and kind of the request's object."""
+    """Return group, version and kind of the request's object, which for a subresource may be of another kind."""
     resource, own = request.resource, own_kind(request)
     if own is None:
         return {"group": resource.group, "version": version, "kind": resource.kind}

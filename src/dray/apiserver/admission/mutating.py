@@ -24,7 +24,7 @@ from dray.apiserver.write.patches.effort import Effort, TakesLong
 
 
 def changeable(request: AdmissionRequest) -> Tree | None:
-    """Return the tree that webhooks and policies may change, or None.
+    """Return the tree that webhooks and policies may change, or None if the request has none.
 
     Created here for subresources, most of which need none.
     """

@@ -68,7 +68,10 @@ class NodeRestriction(Admission):
             self._check_token(request, node)
 
     def _check_owner(self, request: AdmissionRequest, node: str) -> None:
-        """Raise Forbidden unless the node is the only owner, and the controller, of a pod that it creates."""
+        """Raise Forbidden unless the node is the only owner, and the controller, of a pod that it creates.
+
+        Also raises Forbidden if the owner reference blocks deletion of the owner, or has not the UID of the Node.
+        """
         owners = cast(Pod, request.object).metadata.ownerReferences
         itself = [(owner.apiVersion, owner.kind, owner.name) == ("v1", "Node", node) for owner in owners]
         if itself != [True]:
@@ -85,7 +88,7 @@ class NodeRestriction(Admission):
             raise request.forbidden(f"node {node} UID mismatch: expected {expected} got {owners[0].uid}")
 
     def _check_eviction(self, request: AdmissionRequest, node: str) -> None:
-        """Raise Forbidden unless the evicted pod runs on the node."""
+        """Raise Forbidden unless the evicted pod runs on the node, and NotFound if the pod does not exist."""
         pod = one(self._reader, Pod, request.namespace, request.name)
         if pod is None:
             raise not_found(request.resource, request.name)

@@ -100,7 +100,10 @@ def judge_policy(policy: ValidatingAdmissionPolicy, read: ReadVariable, interrup
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:
-    """Return the message of a failed validation: messageExpression if usable, else message, else the expression."""
+    """Return the message of a failed validation: messageExpression if usable, else message, else the expression.
+
+    A messageExpression is usable if it gives a text that is not blank, has one line and is not too long.
+    """
     value = evaluate(evaluation, check.message)[0] if check.message is not None else None
     if isinstance(value, str):
         text = value.strip()

@@ -36,8 +36,8 @@ class ParamSource:
     def find(self, reference: ParamRef | None, namespace: str) -> list[Params]:
         """Return the parameters that a binding selects for a request in a namespace.
 
-        Returns [None] for a binding without paramRef. Raises ParamsError if no parameters exist and the binding
-        denies that.
+        Returns [None] for a binding without paramRef, and an empty list if no parameters exist and the binding allows
+        that. Raises ParamsError if the binding denies it, or if its paramRef does not fit the kind's scope.
         """
         if reference is None:
             return [None]
@@ -61,7 +61,7 @@ class ParamSource:
         return reference.namespace or namespace
 
     def _found(self, reference: ParamRef, namespace: str) -> list[Wire]:
-        """Return the objects selected by the name or selector of a paramRef."""
+        """Return the objects selected by the name or selector of a paramRef; empty if there are none."""
         if reference.name:
             one = self._reader.get(self._resource, namespace, reference.name)
             return [one] if one is not None else []

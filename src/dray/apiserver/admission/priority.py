@@ -77,7 +77,10 @@ class Priority(Admission):
             spec["preemptionPolicy"] = policy
 
     def _default_class(self) -> PriorityClass | None:
-        """Return the default class with the lowest value, or None. Cached until a class changes."""
+        """Return the default class with the lowest value, or None if no class is a default.
+
+        Cached until a class changes.
+        """
         seen = self._last_change.revision
         if self._default[0] != seen:
             marked = [found for found in many(self._reader, PriorityClass) if found.globalDefault]

@@ -43,7 +43,10 @@ class Quota(Admission):
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        """Charge a new object if a quota limits its resources. Returns the work as an awaitable, or None."""
+        """Charge a new object if a quota limits its resources.
+
+        Returns the work as an awaitable, or None if no quota of the namespace limits the object's kind.
+        """
         if request.operation != "CREATE" or request.subresource or request.object is None or not request.namespace:
             return None
         quotas = self._in(request.namespace)
@@ -71,7 +74,7 @@ class Quota(Admission):
                     request.writes.append(_written(quota, used))
 
     def _name_of(self, class_: str) -> str | None:
-        """Return the extended resource name of a DeviceClass, or None."""
+        """Return the extended resource name of a DeviceClass, or None if the class does not exist or has none."""
         found = one(self._reader, DeviceClass, "", class_)
         return found.spec.extendedResourceName if found is not None else None
 
@@ -134,10 +137,10 @@ def _written(quota: ResourceQuota, used: Usage) -> Write:
 
 
 def _shown(amounts: Mapping[str, Quantity], names: Iterable[str]) -> str:
-    """Return amounts as text, such as "cpu=1,memory=1Gi"."""
+    """Return the amounts of the given names as text, such as "cpu=1,memory=1Gi"."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(names))
 
 
 def _shown_silent(missing: Mapping[str, list[str]]) -> str:
-    """Return missing resources with their containers as text."""
+    """Return missing resources with their containers as text, such as "cpu for: a,b; memory for: a"."""
     return "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())

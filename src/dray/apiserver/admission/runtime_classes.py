@@ -34,7 +34,11 @@ class RuntimeClassAdmission(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        """Set overhead, node selector and tolerations in a new pod. Returns remaining work as an awaitable, or None."""
+        """Set overhead, node selector and tolerations in a new pod, as its RuntimeClass says.
+
+        Returns the merging of tolerations as an awaitable, or None if there are none to add. Raises Forbidden if the
+        RuntimeClass does not exist.
+        """
         spec = request.tree.get("spec") if request.tree is not None and not request.subresource else None
         found = self._class(request, spec.get("runtimeClassName")) if isinstance(spec, dict) else None
         if spec is None or found is None:

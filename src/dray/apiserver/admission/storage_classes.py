@@ -34,7 +34,7 @@ class DefaultStorageClass(Admission):
             spec["storageClassName"] = name
 
     def _default(self) -> str:
-        """Return the name of the default class, or ""."""
+        """Return the name of the newest class that is marked as default, or "" if none is."""
         marked = [found for found in many(self._reader, StorageClass) if is_default(found)]
         marked.sort(key=lambda found: found.metadata.name)
         newest = max(marked, key=lambda found: found.metadata.creationTimestamp or "", default=None)

@@ -94,7 +94,8 @@ class WebhookClient:
     async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int, user: str = "") -> bytes:
         """Send a body to a webhook and return its answer, limited to `timeout` seconds and `largest` bytes.
 
-        Users take turns for the connections of a webhook. Raises WebhookCallFailed, or its subclass Unanswered.
+        Users take turns for the connections of a webhook. Raises Unanswered if the webhook cannot be reached or does
+        not answer in time, and its base class WebhookCallFailed if the answer is too large.
         """
         try:
             place = place_of(config, self._reader)
@@ -112,7 +113,11 @@ class WebhookClient:
             self._session = None
 
     async def _post(self, place: ServiceAddress, ca_bundle: str, body: bytes, largest: int) -> bytes:
-        """Send a body to an address. Returns the answer's body. Raises WebhookCallFailed."""
+        """Send a body to an address. Returns the answer's body.
+
+        Raises Unanswered if the address cannot be reached or answers with another code than 200, WebhookCallFailed if
+        the answer has more than `largest` bytes.
+        """
         import aiohttp
 
         if self._session is None:

@@ -66,9 +66,9 @@ class WebhookJudge:
         self.matcher = Matcher(MatchResources((), webhook.matchPolicy, *selectors, rules))
 
     async def version(self, request: AdmissionRequest) -> str | None:
-        """Return the version in which the webhook matches the request, or None.
+        """Return the version in which the webhook matches the request, or None if it does not match.
 
-        If match conditions fail, the failure policy decides: raise Forbidden, or return None.
+        If match conditions fail to evaluate, the failure policy decides: raise Forbidden, or return None.
         """
         version, context = self.matcher.version(request, self.context.reader), self.context
         if version is None or not self.webhook.matchConditions:
@@ -84,7 +84,8 @@ class WebhookJudge:
     async def ask(self, request: AdmissionRequest, version: str) -> ReviewAnswer | None:
         """Call the webhook. Returns its answer, or None if the call failed and the failure policy is Ignore.
 
-        Raises an ApiError if the webhook denies the request, or fails and the failure policy is Fail.
+        Adds the answer's warnings to the request. Raises an ApiError if the webhook denies the request, if the call
+        failed and the failure policy is Fail, or if the webhook does not support a requested dry run.
         """
         webhook = self.webhook
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):

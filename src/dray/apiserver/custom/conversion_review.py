@@ -68,7 +68,10 @@ class Review:
         return msgspec.json.encode({"apiVersion": self._api_version, "kind": "ConversionReview", "request": request})
 
     def read(self, data: bytes) -> list[Tree]:
-        """Return the converted objects in a response. Raises ConversionFailed."""
+        """Return the converted objects in a response, in the order of the request.
+
+        Raises ConversionFailed if the response is unusable, reports a failure, or has another number of objects.
+        """
         found = self._objects(data)
         if len(found) != len(self._trees):
             raise ConversionFailed(f"{self._named} returned {len(found)} objects, expected {len(self._trees)}")
@@ -143,7 +146,10 @@ class Review:
 
 
 def _spoken(resource: Resource) -> str:
-    """Return the version of ConversionReview to use with a webhook."""
+    """Return the apiVersion of ConversionReview to use with a webhook: the first of its versions that is known here.
+
+    Returns the preferred one of this server if there is none.
+    """
     assert resource.custom is not None
     conversion_ = resource.custom.definition.spec.conversion
     offered = conversion_.webhook.conversionReviewVersions if conversion_ and conversion_.webhook else ()

@@ -91,7 +91,11 @@ class Conversions:
         return found
 
     async def _values(self, form: Form, states: Sequence[KeyVersion], until: float) -> list[bytes]:
-        """Return the encodings of states. Waits for running calls of other requests instead of repeating them."""
+        """Return the encodings of states, in order.
+
+        Waits for running calls of other requests instead of repeating them. `until` is the deadline by the event
+        loop's clock.
+        """
         keys = [state_key(form, state) for state in states]
         found = {
             key: value for key, state in zip(keys, states, strict=True) if (value := self._known(form, key, state))
@@ -149,9 +153,9 @@ class Conversions:
     # The call
 
     async def _trees(self, resource: Resource, version: str, trees: list[Tree], until: float) -> list[Tree]:
-        """Return trees in another version, in order.
+        """Return trees in another version, in order. `until` is the deadline by the event loop's clock.
 
-        Trees that already have the version are only pruned and defaulted.
+        Trees that already have the version are only pruned and defaulted, in place.
         """
         wanted = resource.api_version(version)
         others = [tree for tree in trees if tree["apiVersion"] != wanted]
@@ -166,7 +170,10 @@ class Conversions:
         return found
 
     async def _ask(self, review: Review, resource: Resource, until: float) -> list[Tree]:
-        """Call the webhook of a definition. Returns the converted objects. Raises ConversionFailed."""
+        """Call the webhook of a definition. Returns the converted objects. Raises ConversionFailed.
+
+        `until` is the deadline by the event loop's clock.
+        """
         assert resource.custom is not None
         chosen = resource.custom.definition.spec.conversion
         config = chosen.webhook.clientConfig if chosen is not None and chosen.webhook is not None else None

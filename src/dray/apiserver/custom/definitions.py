@@ -64,11 +64,11 @@ class Definitions:
         self._served_listeners.append(listener)
 
     def find(self, group: str, plural: str) -> Resource | None:
-        """Return the resource with this group and plural name, or None."""
+        """Return the resource with this group and plural name, or None if no established definition has them."""
         return self._by_name.get(f"{plural}.{group}")
 
     def of_kind(self, group: str, kind: str) -> Resource | None:
-        """Return the resource of a kind, or None."""
+        """Return the resource of a kind, or None if no established definition has it."""
         return next((one for one in self._by_name.values() if (one.group, one.kind) == (group, kind)), None)
 
     def plurals(self, group: str, version: str) -> Mapping[str, Resource] | None:

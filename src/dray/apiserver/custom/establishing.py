@@ -216,7 +216,10 @@ class Establishing:
     # Deletion
 
     async def _finish(self, definition: CustomResourceDefinition) -> bool:
-        """Delete all objects of a deleted definition, then remove its finalizer. Returns whether objects remain."""
+        """Delete all objects of a deleted definition, then remove its finalizer. Returns whether objects remain.
+
+        Does nothing and returns False if the definition no longer has the finalizer.
+        """
         if CLEANUP not in definition.metadata.finalizers:
             return False
         resource = self._definitions.find(definition.spec.group, definition.spec.names.plural)

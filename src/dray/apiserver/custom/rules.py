@@ -204,7 +204,7 @@ def _judged(
 
 
 def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
-    """Return how often a cost exceeds a limit, as text."""
+    """Return how often a cost exceeds a limit, as text such as "1.200000x", "3.5x" or "more than 100x"."""
     factor = cost / limit
     if factor > 100:
         return "more than 100x"
@@ -212,7 +212,7 @@ def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
 
 
 def _leads_somewhere(node: SchemaNode, path: str) -> bool:
-    """Return whether a fieldPath exists in the schema."""
+    """Return whether a fieldPath exists in the schema; False if it is malformed."""
     if not _FIELD_PATH.fullmatch(path):
         return False
     current: SchemaNode | None = node
@@ -222,7 +222,7 @@ def _leads_somewhere(node: SchemaNode, path: str) -> bool:
 
 
 def _names(path: str) -> list[str]:
-    """Return the field names in a fieldPath."""
+    """Return the field names in a fieldPath such as `.spec.replicas` or `['a-b']`."""
     return [plain or quoted for plain, quoted in re.findall(r"\.([a-zA-Z_][a-zA-Z0-9_-]*)|\['([^']+)'\]", path)]
 
 
@@ -322,7 +322,11 @@ def _ask_rules(
 
 
 def _message(asking: _RuleEvaluation, compiled: Compiled, variables: dict[str, Value]) -> str:
-    """Return the message of a failed rule: of messageExpression if usable, else message, else the rule."""
+    """Return the message of a failed rule: of messageExpression if usable, else message, else the rule.
+
+    The messageExpression is usable if it gives a text that is not blank and has one line. Its cost is charged to the
+    budget.
+    """
     rule = compiled.rule
     default = rule.message.strip() or f"failed rule: {rule.rule.strip()}"
     if compiled.message is None or compiled.message.error is not None:
@@ -334,7 +338,10 @@ def _message(asking: _RuleEvaluation, compiled: Compiled, variables: dict[str, V
 
 
 def _refusal(rule: ValidationRule, node: SchemaNode, value: Any, path: str, text: str, reason: str) -> FieldError:
-    """Return the error of a failed rule. The message includes scalar values only."""
+    """Return the error of a failed rule. The message includes scalar values only.
+
+    `path` is that of the value; the rule's fieldPath is appended to it. An empty path is reported as "<nil>".
+    """
     here = path
     for name in _names(rule.field_path):
         here = f"{here}.{name}" if here else name

@@ -47,7 +47,11 @@ def declared(node: SchemaNode, root: bool) -> tuple[Type, FieldsByType]:
 
 
 def _typed(node: SchemaNode, name: str, fields: FieldsByType, root: bool = False) -> Type:
-    """Return the CEL type of a schema node, and add the fields of object types to `fields`."""
+    """Return the CEL type of a schema node, and add the fields of object types to `fields`.
+
+    `name` is the name of an object type. `root` says whether the node is the whole object. Returns DYN for integers
+    or strings, and if the schema does not give the type.
+    """
     if node.int_or_string:
         return DYN
     if node.type == "array":
@@ -174,7 +178,10 @@ class SchemaSizes:
         self._root = root
 
     def size(self, path: SizePath) -> Range | None:
-        """Return the size range of the value at a path, or None if it is not part of the value."""
+        """Return the size range of the value at a path, or None if it is not part of the value.
+
+        The unit is elements, bytes of text or fields. The lower end is always 0.
+        """
         if not path or path[0].startswith("@"):  # an element of a value outside the object
             return None
         node: SchemaNode | None = self._node
@@ -194,7 +201,10 @@ def _standard(node: SchemaNode | None, root: bool = False) -> SchemaNode | None:
 
 
 def _below(node: SchemaNode, name: str) -> SchemaNode | None:
-    """Return the schema of a member or element, or None."""
+    """Return the schema of a member or element, or None if the schema does not describe it.
+
+    `name` is "@items", "@values" or a field name as CEL expressions write it.
+    """
     if name in ("@items", "@values"):
         return node.items or node.additional
     return next((part for key, part in node.properties.items() if escaped(key) == name), node.additional)

@@ -60,7 +60,7 @@ class ListSelection(msgspec.Struct, frozen=True):
         return self.labels.everything and self.fields.everything
 
     def key(self, prefix: str) -> str | None:
-        """Return the only key below `prefix` that can match, or None.
+        """Return the only key below `prefix` that can match, or None if several may match.
 
         There is one if the selector requires an object's name and the prefix includes its namespace.
         """
@@ -183,10 +183,10 @@ async def list_objects(cache: Cache, request: Request) -> Answer:
 
 
 async def _where(cache: Cache, options: RequestOptions, prefix: str) -> tuple[int | None, str]:
-    """Return the revision to list at (None: the newest in the cache) and the key to start after ("": at the
-    beginning).
+    """Return the revision to list at and the key to start after.
 
-    Waits for the revision if the cache has not reached it yet. Raises BadRequest if the options are invalid.
+    The revision is None for the newest in the cache; the key is "" for the beginning. Waits for the revision if the
+    cache has not reached it yet. Raises BadRequest if the options are invalid.
     """
     _check(options)
     if options.continue_token:

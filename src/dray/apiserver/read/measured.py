@@ -190,7 +190,7 @@ def _node(request: Request, node: Node, before: Look, after: Look) -> Tree:
 
 
 def _pod(request: Request, pod: Pod, before: Look, after: Look) -> Tree:
-    """Return the PodMetrics of a pod from two samples."""
+    """Return the PodMetrics of a pod from two samples. Containers that are not in the later sample are left out."""
     meta, containers = pod.metadata, []
     for container in pod.spec.containers:
         name = meta.namespace, meta.name, container.name
@@ -204,6 +204,10 @@ def _pod(request: Request, pod: Pod, before: Look, after: Look) -> Tree:
 
 
 def _usage(then: Amount, since: float, now: Amount, at: float) -> dict[str, str]:
-    """Return processor and memory usage as quantities."""
+    """Return processor and memory usage as quantities, in nanocores and Ki.
+
+    `then` was measured at time `since`, `now` at time `at`, in seconds since the epoch. Processor usage is the
+    average between them.
+    """
     cores = max(0.0, now.cpu - then.cpu) / max(at - since, 1e-3)
     return {"cpu": f"{round(cores * 1e9)}n", "memory": f"{round(now.memory / 1024)}Ki"}

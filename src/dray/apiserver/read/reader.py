@@ -27,7 +27,7 @@ class Reader(Protocol):
     """Read access to the server's cache."""
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
-        """Return the typed object, or None. The namespace of a cluster-scoped resource is ""."""
+        """Return the typed object, or None if it does not exist. The namespace of a cluster-scoped resource is ""."""
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
         """Return the typed objects of one namespace, or all of them if the namespace is empty."""
@@ -37,7 +37,10 @@ class Reader(Protocol):
 
 
 def one(reader: Reader, type_: type[W], namespace: str, name: str) -> W | None:
-    """Return an object by its type, namespace and name, or None."""
+    """Return an object by its type, namespace and name, or None if it does not exist.
+
+    The namespace of a cluster-scoped object is "".
+    """
     found: W | None = reader.get(BY_TYPE[type_], namespace, name)  # type: ignore[assignment]  # it is of that type
     return found
 

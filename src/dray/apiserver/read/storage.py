@@ -57,7 +57,10 @@ class Storage:
     # Reader
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
-        """Return an object of a resource by namespace and name, or None. The object is shared and immutable."""
+        """Return an object of a resource by namespace and name, or None if it does not exist.
+
+        The object is shared and immutable.
+        """
         version = self.cache.get(resource.key(namespace, name))
         found: Wire | None = version.object if version is not None else None
         return found
@@ -89,7 +92,7 @@ class Storage:
     def whole(self, form: Form, version: KeyVersion, revision: int | None = None) -> bytes:
         """Return the encoded object for a single-object response.
 
-        `revision` replaces that of the state, for a deletion.
+        `revision` replaces that of the state, for a deletion. A revision of 0, as in a dry run, is omitted.
         """
         value = self._value(form, version)
         revision = revision or version.revision
@@ -128,7 +131,7 @@ class Storage:
         return as_bytes(form, self.tree(form, version))
 
     def tree(self, form: Form, version: KeyVersion) -> dict[str, Any]:
-        """Return a new tree of the object in the form's version, with resourceVersion."""
+        """Return a new tree of the object in the form's version, with resourceVersion unless the revision is 0."""
         tree: dict[str, Any] = msgspec.json.decode(cast(bytes, version.value))
         if version.revision:
             tree["metadata"]["resourceVersion"] = str(version.revision)

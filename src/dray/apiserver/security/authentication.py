@@ -91,7 +91,10 @@ class Authenticator:
             raise unauthorized() from error
 
     def _certified(self, certificate: Certificate) -> User | None:
-        """Return the user of a client certificate, or None if its subject has no common name."""
+        """Return the user of a client certificate, or None if its subject has no common name.
+
+        Raises Unauthorized if the certificate cannot be read.
+        """
         if not isinstance(certificate, bytes):
             return _subject(certificate)
         user = self._certificates.get(certificate)
@@ -114,7 +117,8 @@ class Authenticator:
 def read_users(admin_token: str = "", csv_file: Path | str | None = None) -> dict[str, User]:
     """Return users by bearer token: the administrator, and the users in a token file.
 
-    A line of the file is `token,user,uid[,"group1,group2"]`. Raises ValueError that names an invalid line.
+    Without an `admin_token` there is no administrator. A line of the file is `token,user,uid[,"group1,group2"]`;
+    empty lines and lines that start with # are skipped. Raises ValueError that names an invalid line.
     """
     users = {admin_token: ADMIN} if admin_token else {}
     if csv_file is None:

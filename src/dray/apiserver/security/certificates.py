@@ -295,7 +295,10 @@ def _checked_key(file: Path, loss: str) -> EllipticCurvePrivateKey:
 
 
 def _repair(file: Path, problem: str, loss: str) -> str:
-    """Return the error message for an unusable file."""
+    """Return the error message for an unusable file.
+
+    `problem` is what is in the file, `loss` what is lost if the file is deleted.
+    """
     return f"{file} holds {problem}; restore it, or delete it and a new one is made: {loss}"
 
 

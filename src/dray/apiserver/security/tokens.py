@@ -72,7 +72,7 @@ class TokenAuthority:
     def request(self, namespace: str, name: str, tree: dict[str, Any]) -> dict[str, Any]:
         """Return the answered TokenRequest for a service account; `tree` is the posted body.
 
-        Raises NotFound, BadRequest or Invalid.
+        Raises NotFound if the account does not exist, BadRequest or Invalid if the body is not acceptable.
         """
         account = one(self._reader, ServiceAccount, namespace, name)
         if account is None:

@@ -68,7 +68,10 @@ async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream
 
 
 async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
-    """Forward bytes until either side ends. Returns an error message, or "" if there was no error."""
+    """Forward bytes until either side ends. Returns an error message, or "" if there was no error.
+
+    An invalid port, a refusal by the node and a lost connection are errors.
+    """
     try:
         async with connect(port_number(port)) as node:
             return await _served(node, data)

@@ -139,7 +139,11 @@ class PodStreams:
 async def _client(
     user: str, upgrade: Upgrade, protocol: str, asked: set[int], tty: bool
 ) -> WebSocketClient | SpdyClient | None:
-    """Upgrade the connection and return the client, or None if it did not open its streams."""
+    """Upgrade the connection and return the client, or None if it did not open its streams in time.
+
+    `asked` are the numbers of the channels that the client requests. Raises BadRequest if a WebSocket handshake is
+    invalid.
+    """
     from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient
     from dray.apiserver.streaming.spdy import SpdyConnection
     from dray.apiserver.streaming.websockets import WebSocket
@@ -167,7 +171,7 @@ def _agreed(upgrade: Upgrade, known: Sequence[str]) -> str:
 
 
 def _websocket_head(upgrade: Upgrade, protocol: str) -> bytes:
-    """Return the response that upgrades to a WebSocket. Raises BadRequest."""
+    """Return the response that upgrades to a WebSocket. Raises BadRequest if the handshake is invalid."""
     from dray.apiserver.streaming.websockets import handshake
 
     try:
@@ -177,7 +181,7 @@ def _websocket_head(upgrade: Upgrade, protocol: str) -> bytes:
 
 
 def _spdy_head(protocol: str) -> bytes:
-    """Return the response that upgrades to SPDY."""
+    """Return the response that upgrades to SPDY. An empty `protocol` is not mentioned."""
     lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: SPDY/3.1", "Connection: Upgrade"]
     if protocol:
         lines.append(f"X-Stream-Protocol-Version: {protocol}")

@@ -112,7 +112,7 @@ class SpdyStream:
         self.deaf = False
 
     async def read(self) -> bytes | None:
-        """Return the next data, or None at the end."""
+        """Return the next data, or None at the end. Waits for data."""
         if self.received_end and self._incoming.empty():
             return None
         data = await self._incoming.get()
@@ -276,7 +276,10 @@ class SpdyConnection:
     # -- header blocks
 
     def _headers(self, block: bytes) -> dict[str, str]:
-        """Return the headers in a compressed block. Raises SpdyError."""
+        """Return the headers in a compressed block.
+
+        Raises SpdyError if the block is malformed or too long.
+        """
         try:
             data = self._inflate.decompress(block, STREAM_HEADERS)
         except zlib.error as error:
@@ -299,7 +302,10 @@ def _control(kind: int, body: bytes) -> bytes:
 
 
 def _read_pairs(data: bytes) -> dict[str, str]:
-    """Return the headers in a decompressed block: names and values, each preceded by its length. Raises SpdyError."""
+    """Return the headers in a decompressed block: names and values, each preceded by its length.
+
+    Names are in lower case. Raises SpdyError if the block ends too early.
+    """
     words: list[str] = []
     at = 4
     count = int.from_bytes(data[:4], "big")

@@ -50,7 +50,10 @@ class WebSocket:
         self._ended = False
 
     async def receive(self) -> bytes | None:
-        """Return the next message, text as bytes; None at the end."""
+        """Return the next message, text as bytes; None at the end.
+
+        A protocol error or a lost connection is the end, too.
+        """
         while not self._messages and not self._ended:
             data = await self._stream.read()
             await self._steps.begin()

@@ -52,7 +52,10 @@ class ListAnswer(msgspec.Struct, frozen=True):
         yield b"]}"
 
     def short(self, size: int) -> bytes | None:
-        """Return the list as JSON if it is short, with at most about `size` bytes; else None. The check is cheap."""
+        """Return the list as JSON, or None if it has too many items or more than about `size` bytes.
+
+        The check is cheap.
+        """
         versions = self.versions
         if len(versions) > self.at_once or self.size() > size:
             return None
@@ -204,7 +207,10 @@ def _joined(trees: Iterable[Any]) -> Sequence[Part]:
 
 
 def _list_metadata(answer: Answer) -> dict[str, Any]:
-    """Return the metadata of a list: resourceVersion and continue token."""
+    """Return the metadata of a list: resourceVersion and, if more objects follow, a continue token.
+
+    The number of remaining objects is included if it is known.
+    """
     metadata: dict[str, Any] = {"resourceVersion": str(answer.revision)}
     if answer.continue_token:
         metadata["continue"] = answer.continue_token

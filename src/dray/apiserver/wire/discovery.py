@@ -152,7 +152,7 @@ class Discovery:
 
 
 def etag(document: bytes) -> str:
-    """Return the entity tag of a discovery document."""
+    """Return the entity tag of a discovery document: a hash of its content in quotes."""
     return f'"{hashlib.sha512(document).hexdigest().upper()}"'
 
 

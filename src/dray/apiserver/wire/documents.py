@@ -106,9 +106,9 @@ class Documents:
         custom.on_change(self._forget)
 
     async def public(self, path: str, query: bytes) -> Document | None:
-        """Return the health of the server or of one check, or None for other paths.
+        """Return the health of the server or of one check, or None for paths other than the health paths.
 
-        Raises UnknownGroup for an unknown check.
+        The code is 500 if a check fails. Raises UnknownGroup for an unknown check.
         """
         parts = path.split("/", 2)
         if f"/{parts[1]}" not in HEALTH:

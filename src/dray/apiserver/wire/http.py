@@ -146,7 +146,7 @@ class HttpCall:
         self.label = (scope["method"], "", "")
 
     def log(self, seconds: float) -> None:
-        """Log the request with user, code and duration, for debugging."""
+        """Log the request with user, code and duration, for debugging. `seconds` is the duration."""
         where, user = self._scope["path"], self._user.name
         requests.debug("%s %s by %s: %d in %.1f ms", self._scope["method"], where, user, self.code, seconds * 1000)
 
@@ -254,7 +254,7 @@ class HttpCall:
         return authenticator.authenticate(self._headers, self._scope.get("client_certificate"))
 
     def _header(self, name: bytes) -> str:
-        """Return the first header of a name, or ""."""
+        """Return the first header of a name, or "" if the request has none."""
         value = self._first.get(name)
         return value.decode("latin-1") if value else ""
 
@@ -321,7 +321,10 @@ class HttpCall:
         request.repeated = NOTHING_TWICE
 
     async def _body(self) -> bytes:
-        """Return the whole body. Raises TooLarge. `serving` limits how long the body may take."""
+        """Return the whole body. `serving` limits how long the body may take.
+
+        Raises TooLarge if the body exceeds the limit, BadRequest if the client disconnects before its end.
+        """
         limit = self._api._limits.body
         length = self._header(b"content-length")
         if length.isdigit() and int(length) > limit:
@@ -457,7 +460,7 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _pretty(self) -> bool:
-        """Return whether the client wants indented JSON."""
+        """Return whether the client wants indented JSON: `pretty` is in the query and neither 0 nor false."""
         value = self._query.get("pretty")
         return value is not None and value not in ("0", "false")
 

@@ -133,7 +133,11 @@ class NodeLogs:
     async def dial(
         self, request: Request, what: str, parameters: Sequence[tuple[str, str]]
     ) -> aiohttp.ClientWebSocketResponse:
-        """Return a WebSocket to the node of a pod for `what` (exec/CONTAINER, …). Raises ServiceUnavailable."""
+        """Return a WebSocket to the node of a pod for `what` (exec/CONTAINER, …).
+
+        Raises ServiceUnavailable if the node does not answer or has no usable address, BadRequest if the pod is not
+        scheduled.
+        """
         import aiohttp
 
         kind, _, container = what.partition("/")
@@ -174,7 +178,10 @@ class NodeLogs:
             self._session = None
 
     def _url(self, request: Request, query: dict[str, str]) -> str:
-        """Return the URL of a container's log."""
+        """Return the URL of a container's log. `query` may name the container.
+
+        Raises an ApiError if the container is unknown or ambiguous, or if the pod has no node.
+        """
         pod = self._pod(request)
         container = chosen_container(pod, query.get("container", ""))
         names = "/".join(quote(name, safe="") for name in (request.namespace, request.name, container))
@@ -267,7 +274,10 @@ def _endpoint(node: Node) -> str:
 
 
 async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
-    """Return the start of a node's error text. Raises TimeoutError if reading it takes too long."""
+    """Return the start of a node's error text. Raises TimeoutError if reading it takes too long.
+
+    Undecodable bytes are replaced.
+    """
     data = b""
     async with asyncio.timeout(limits.log_silent_seconds):
         while len(data) < _WORDS and (chunk := await content.read(_WORDS - len(data))):

@@ -36,7 +36,7 @@ class Metrics:
         self.refused = 0
 
     def count(self, verb: str, group: str, resource: str, code: int, seconds: float) -> None:
-        """Count a finished request. Durations of watches are not counted."""
+        """Count a finished request. `seconds` is its duration, which is not counted for watches."""
         key = (verb, group, resource, code)
         self._requests[key] = self._requests.get(key, 0) + 1
         if verb == "watch":

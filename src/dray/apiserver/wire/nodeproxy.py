@@ -42,7 +42,10 @@ class NodeProxy:
         return Relayed(int(code), content_type, pieces)
 
     async def text(self, node: str, path: str) -> str:
-        """Return the complete text at a node's path. Raises ServiceUnavailable."""
+        """Return the complete text at a node's path.
+
+        Raises ServiceUnavailable if the node does not answer, answers with another code than 200, or sends too much.
+        """
         data = b""
         async with aclosing(self._nodes.read(node, path, "")) as pieces:
             head = await anext(pieces)

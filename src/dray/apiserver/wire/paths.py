@@ -151,7 +151,10 @@ def _subresources(resource: Resource, version: str) -> tuple[str, ...]:
 
 
 def _verb(method: str, resource: Resource, name: str, subresource: str) -> str:
-    """Return the verb for an HTTP method. Raises WrongMethod."""
+    """Return the verb for an HTTP method. `name` and `subresource` are empty if the path has none.
+
+    Raises WrongMethod if the resource or subresource does not support the method.
+    """
     if subresource in CONNECTED:
         return "create" if method == "POST" else "get"
     if subresource in _POSTED:

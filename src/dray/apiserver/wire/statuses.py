@@ -16,7 +16,10 @@ _ITEM = 256  # characters of a warning if all together are too long, as in Kuber
 
 
 def status_body(error: ApiError, most: int) -> bytes:
-    """Return the encoded Status of an error, limited to about `most` bytes."""
+    """Return the encoded Status of an error, limited to about `most` bytes.
+
+    If it is longer, a long message is cut and the last causes are left out.
+    """
     status = error.status()
     body = encode(status)
     if len(body) <= most:
@@ -31,7 +34,7 @@ def status_body(error: ApiError, most: int) -> bytes:
 
 
 def _fitting(causes: Sequence[Any], most: int) -> list[Any]:
-    """Return the first causes that fit into `most` bytes."""
+    """Return the first causes that together fit into `most` bytes."""
     kept: list[Any] = []
     for cause in causes:
         most -= len(encode(cause))

@@ -63,5 +63,8 @@ class AddressRange:
 
 
 def canonical(address: str) -> str:
-    """Return the canonical form of an address, which is the name of its IPAddress object."""
+    """Return the canonical form of an address, which is the name of its IPAddress object.
+
+    Raises ValueError if the text is no address.
+    """
     return str(ipaddress.ip_address(address))

@@ -101,7 +101,10 @@ class Deletion:
         return Answer(versions=deleted, revision=self._storage.cache.revision)
 
     async def _delete_one(self, request: Request, version: KeyVersion) -> KeyVersion | None:
-        """Delete one object of a collection. Returns its last state, or None if it is already deleted."""
+        """Delete one object of a collection. Returns its last state, or None if it is already deleted.
+
+        Raises ApiError if the deletion fails otherwise.
+        """
         metadata = version.object.metadata
         try:
             answer = await self.delete(
@@ -272,7 +275,10 @@ def _grace(old: Any, options: RequestOptions) -> int:
 
 
 def _deadline(metadata: Any, grace: int) -> str:
-    """Return the deletionTimestamp: now plus the grace period. A second deletion counts from the first."""
+    """Return the deletionTimestamp: now plus the grace period. A second deletion counts from the first.
+
+    `grace` is in seconds.
+    """
     if metadata.deletionTimestamp is None:
         return now(grace)
     begun = parse_timestamp(metadata.deletionTimestamp) - (metadata.deletionGracePeriodSeconds or 0)

@@ -100,7 +100,11 @@ class DeviceHolds:
         self._pools = PublishedPools(cache)
 
     def ops(self, old: Holding | None, new: Holding | None) -> list[Op]:
-        """Return the writes of device holds when a claim or slice changes from `old` to `new`. Raises Overcommitted."""
+        """Return the writes of device holds when a claim or slice changes from `old` to `new`.
+
+        `old` is None for a new object, `new` for a deleted one. Empty if the allocation is unchanged. Raises
+        Overcommitted if a device, capacity or counter does not suffice.
+        """
         if isinstance(new, ResourceSlice):
             return self._published(new)
         if isinstance(old, ResourceSlice):
@@ -262,8 +266,7 @@ class _Tally:
     # Counters.
 
     def _draw(self, device: DeviceId) -> tuple[str, ...]:
-        """Record that a device consumes its counters. Returns the names of the counter sets; empty if it consumes
-        none.
+        """Record that a device consumes its counters. Returns the names of the counter sets, if any.
 
         Raises Overcommitted if a counter does not suffice or the device is incompatible with others of a counter set.
         """
@@ -338,7 +341,7 @@ class _Tally:
         return _names_of.decode(value) if value is not None else []
 
     def _value(self, key: str) -> bytes | None:
-        """Return the value of a key, including pending writes, or None."""
+        """Return the value of a key, including pending writes, or None if it has none."""
         if key in self._ops:
             return self._ops[key].value
         if self._known is not None:

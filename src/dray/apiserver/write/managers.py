@@ -30,7 +30,10 @@ _LONGEST = 128
 
 
 def manager_of(request: Request) -> str:
-    """Return the field manager: as named by the request, or the first word of the user agent."""
+    """Return the field manager: as named by the request, or the user agent up to its first slash.
+
+    Returns "unknown" if both are empty. A long name is cut.
+    """
     return (request.options.field_manager or request.user_agent.partition("/")[0] or "unknown")[:_LONGEST]
 
 

@@ -107,7 +107,7 @@ class PublishedPools:
         return _NO_DEVICE if pool is None else pool.devices.get(id_.device, _NO_DEVICE)
 
     def counters(self, device: DeviceId, counter_set: str) -> dict[str, Quantity]:
-        """Return the counters of a counter set in the device's pool."""
+        """Return the counters of a counter set in the device's pool; empty if the pool or the set is not known."""
         pool = self._pools.get(device[:2])
         return {} if pool is None else pool.counters.get(counter_set, {})
 

@@ -64,7 +64,10 @@ class ServiceAddresses:
         return self._with_node_ports(service, node_ports_of(old))
 
     def _ranges(self) -> list[AddressRange]:
-        """Return the address ranges, those of the built-in ServiceCIDR first."""
+        """Return the address ranges, those of the built-in ServiceCIDR first.
+
+        ServiceCIDRs that are being deleted are left out.
+        """
         found = [
             version.object
             for version in self._cache.list(RANGES.prefix).versions
@@ -86,7 +89,10 @@ class ServiceAddresses:
         return replace(service, spec=replace(spec, clusterIP=addresses[0], clusterIPs=tuple(addresses)))
 
     def _address(self, service: Service, asked: str, ranges: list[AddressRange]) -> str:
-        """Return the requested address, or a free one if `asked` is empty. Raises Invalid or InternalError."""
+        """Return the requested address, or a free one if `asked` is empty.
+
+        Raises Invalid if the requested address cannot be used, InternalError if none is free.
+        """
         try:
             if asked:
                 return self._requested(asked, ranges)
@@ -98,7 +104,10 @@ class ServiceAddresses:
             raise _refused(service, invalid(SPEC / "clusterIPs", list(service.spec.clusterIPs), text)) from error
 
     def _requested(self, asked: str, ranges: list[AddressRange]) -> str:
-        """Return the requested address if it is in a range and free. Raises TakenAddress."""
+        """Return the requested address.
+
+        Raises TakenAddress if the address is in no range, reserved in its range, or not free.
+        """
         usable = next((one for one in ranges if one.spans(asked)), None)
         if usable is None:
             raise TakenAddress("the provided network does not match the current range")
@@ -167,7 +176,7 @@ class ServiceAddresses:
             raise _refused(service, invalid(path, number, problem))
 
     def _problem_of(self, number: int) -> str | None:
-        """Return why a node port cannot be requested, or None."""
+        """Return why a node port cannot be requested, or None if it can."""
         if not FIRST_NODE_PORT <= number <= LAST_NODE_PORT:
             valid = f"{FIRST_NODE_PORT}-{LAST_NODE_PORT}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
@@ -190,7 +199,10 @@ class ServiceAddresses:
     # Holding
 
     def ops(self, old: ServiceVersion, new: ServiceVersion) -> list[Op]:
-        """Return the writes of addresses and node ports when a Service changes from `old` to `new`."""
+        """Return the writes of addresses and node ports when a Service changes from `old` to `new`.
+
+        `old` is None for a new Service, `new` for a deleted one.
+        """
         service = new or old
         if service is None:
             return []

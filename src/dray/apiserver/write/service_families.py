@@ -61,7 +61,10 @@ def _is_settled(spec: ServiceSpec, before: ServiceSpec | None) -> bool:
 
 
 def _policy(spec: ServiceSpec, before: ServiceSpec | None) -> str:
-    """Return the previous ipFamilyPolicy, or the default."""
+    """Return the previous ipFamilyPolicy, or the default.
+
+    The default is RequireDualStack for headless Services without a selector, else SingleStack.
+    """
     if before is not None and before.ipFamilyPolicy:
         return before.ipFamilyPolicy
     return REQUIRE_DUAL_STACK if is_headless(spec) and not spec.selector else SINGLE_STACK

@@ -66,7 +66,10 @@ class Validators:
         return errors
 
     def known(self, asked: tuple[str, bool]) -> Checked | None:
-        """Return the cached result for a selector, or None."""
+        """Return the cached result for a selector, or None if there is none.
+
+        `asked` is the expression and whether it is a derived attribute.
+        """
         return self._kept.get(asked)
 
     def check(self, expression: str, is_derived: bool) -> Checked:
@@ -114,7 +117,10 @@ class _ValidationChecks:
             self.lacking = {}
 
     def selector(self, expression: str) -> validation.Complaint | None:
-        """Return the error in a CEL device selector, or None."""
+        """Return the error in a CEL device selector, or None.
+
+        None means that the selector is valid, or that its check is only recorded in `lacking`.
+        """
         return self.derived(expression, False)[0]
 
     def derived(self, expression: str, is_derived: bool = True) -> tuple[validation.Complaint | None, int]:

@@ -210,7 +210,7 @@ def _priority_class(name: str, value: int, text: str) -> Tree:
 def _repaired(found: Wire | None, tree: Tree) -> Tree | None:
     """Return the object to write: `tree` if none exists, else the existing one with missing rows.
 
-    None if nothing is missing.
+    None if nothing is missing, or if an annotation of the existing object forbids updates.
     """
     if found is None:
         return tree

@@ -86,7 +86,10 @@ class NodeAuthorizer:
         return check(node, attributes) if check else NO_OPINION
 
     def _own_node(self, node: str, attributes: Attributes) -> Decision:
-        """Return whether the action is reading or updating the node's own Node object."""
+        """Return whether the action is reading or updating the node's own Node object.
+
+        Lists and watches must select the node by name.
+        """
         if attributes.verb in ("get", "update", "patch"):
             mine = attributes.name == node
         else:
@@ -121,7 +124,10 @@ class NodeAuthorizer:
         return Decision(False, f'node "{node}" can only {verb} status for pods with spec.nodeName set to itself')
 
     def _own_slices(self, node: str, attributes: Attributes) -> Decision:
-        """Return whether the action is reading, updating or deleting ResourceSlices of the node."""
+        """Return whether the action is reading, updating or deleting ResourceSlices of the node.
+
+        Lists, watches and collective deletions must select the node. Other verbs on its slices get no opinion.
+        """
         if attributes.verb in ("list", "watch", "deletecollection"):
             mine = _selects(attributes, "spec.nodeName", node)
             reason = "can only list/watch/deletecollection resourceslices with nodeName field selector"
@@ -183,7 +189,7 @@ class NodeAuthorizer:
         return _unrelated(node)
 
     def _uses(self, pod: Pod, node: str, resource: str, name: str) -> bool:
-        """Return whether a pod entitles its node to an object.
+        """Return whether a pod entitles its node to an object: the pod is assigned to the node and uses the object.
 
         Mirror pods do not, because the node itself writes them.
         """
@@ -213,7 +219,7 @@ class NodeAuthorizer:
 
 
 def _selected(attributes: Attributes, field: str) -> str:
-    """Return the value that a field selector requires for a field, or "".
+    """Return the value that a field selector requires for a field, or "" if it requires none or is invalid.
 
     The selector is parsed as lists parse it, because commas may be escaped.
     """

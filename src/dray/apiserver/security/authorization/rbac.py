@@ -76,7 +76,7 @@ class GrantTable:
             self._rights.setdefault(resource, []).append(right)
 
     def find(self, attributes: Attributes) -> str | None:
-        """Return why the action is allowed, or None if it is not."""
+        """Return why the action is allowed, as text, or None if it is not."""
         if attributes.path:
             return self._find_path(attributes)
         question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
@@ -102,7 +102,10 @@ class GrantTable:
                     yield right
 
     def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
-        """Return why the action is allowed, or None. Caches the reason if the object's name does not matter."""
+        """Return why the action is allowed, or None if it is not.
+
+        Caches the reason under `question` if the object's name does not matter.
+        """
         by_name = False
         for right in self._matching(attributes):
             if not right.names:
@@ -115,7 +118,7 @@ class GrantTable:
         return None
 
     def _find_path(self, attributes: Attributes) -> str | None:
-        """Return why a non-resource URL is allowed, or None."""
+        """Return why a non-resource URL is allowed, or None if it is not."""
         for verbs, path, reason in self._paths:
             if _includes(verbs, attributes.verb) and _path_matches(path, attributes.path):
                 return reason
@@ -147,8 +150,9 @@ class Rbac:
         return [rule for table in self.tables(user, namespace) for rule in table.rules]
 
     def tables(self, user: User, namespace: str) -> tuple[GrantTable, ...]:
-        """Return the rights of a user: the cluster-wide table, then that of the namespace unless `namespace` is
-        empty.
+        """Return the rights of a user: the cluster-wide table, then that of the namespace.
+
+        An empty `namespace` has no table of its own.
         """
         seen = self._last_change.revision
         if seen != self._seen or len(self._tables) > MANY_USERS:

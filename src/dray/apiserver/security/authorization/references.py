@@ -65,7 +65,7 @@ def volume_claims(pod: Pod) -> Iterator[str]:
 
 
 def first(pod: Pod) -> str:
-    """Return the plural of the first kind of API object that the pod references, or "".
+    """Return the plural of the first kind of API object that the pod references, or "" if it references none.
 
     The status counts like the spec, because both entitle the node.
     """

@@ -196,7 +196,7 @@ def _operation(action: Action, target: DocumentedPath, dialect: Dialect) -> Json
 
 
 def _answer(action: Action, target: DocumentedPath) -> str:
-    """Return the schema name of an operation's response."""
+    """Return the schema name of an operation's response: a list, a Status for deletions, or the object itself."""
     if action.name == "list":
         return f"{target.message}List"
     return f"{META}Status" if action.body == "options" else target.message

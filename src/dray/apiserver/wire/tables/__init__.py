@@ -31,7 +31,7 @@ def columns(prints: Printer) -> list[dict[str, Any]]:
 
 
 def include_policy(text: str) -> str:
-    """Return the `includeObject` of a request. Raises BadRequest for an unknown value."""
+    """Return the `includeObject` of a request; "Metadata" if empty. Raises BadRequest for an unknown value."""
     if text and text not in INCLUDE:
         raise BadRequest(f"includeObject: Invalid value: must be one of {', '.join(INCLUDE)}, or empty, not {text!r}")
     return text or "Metadata"

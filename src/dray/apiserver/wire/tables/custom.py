@@ -65,7 +65,10 @@ def _bounded_cell(column: CustomResourceColumnDefinition, row: _CustomRow, now: 
 
 
 def _cell(column: CustomResourceColumnDefinition, tree: Tree, now: float, reach: jsonpath.PathBudget) -> Cell | None:
-    """Return the first value at a column's path, or None if there is none or its type differs."""
+    """Return the first value at a column's path, or None if there is none or its type differs.
+
+    A date becomes its age at time `now` (seconds since the epoch), or "<invalid>" if it is no timestamp.
+    """
     value = jsonpath.first(column.jsonPath, tree, reach)
     if column.type == "date" and isinstance(value, str):
         since = seconds(value)

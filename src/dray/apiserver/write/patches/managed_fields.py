@@ -136,7 +136,7 @@ def track_update(
 def others(managed: Sequence[Entry], mine: ManagerIdentity, changes: Changes) -> list[Entry]:
     """Return the entries of other managers without the fields that changed.
 
-    Entries without remaining fields are dropped.
+    Entries without remaining fields, or in an API version that no longer exists, are dropped.
     """
     result: list[Entry] = []
     for entry in managed:
@@ -206,7 +206,7 @@ def _own(resource: Resource, subresource: str, fields: FieldSet) -> FieldSet:
 
 
 def arranged(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries sorted: applies first, then by time and name."""
+    """Return the entries sorted by operation (applies before updates), then by time, then by manager."""
     return sorted(entries, key=lambda e: (e.get("operation", ""), e.get("time") or "", *identity(e)))
 
 

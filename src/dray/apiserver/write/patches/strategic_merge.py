@@ -156,9 +156,10 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any], 
 
 
 def _directive(item: JsonValue, key: str) -> str:
-    """Return the `$patch` directive of an element of a list that merges by key.
+    """Return the `$patch` directive of an element of a list that merges by key: merge, replace or delete.
 
-    Raises PatchRejected if it is invalid.
+    Returns "merge" if there is none. Raises PatchRejected if the element is not an object, the directive is unknown,
+    or an element to delete lacks its merge key.
     """
     if not isinstance(item, dict):
         raise PatchRejected(f"an element of a list that merges by {key!r} is an object, not a {kind(item)}")

@@ -42,7 +42,7 @@ def without_nulls(value: JsonValue) -> JsonValue:
 
 
 def kind(value: JsonValue) -> str:
-    """Return the JSON type name of a value, for messages."""
+    """Return the JSON type name of a value, for messages: null, boolean, number, string, object or list."""
     if value is None:
         return "null"
     if isinstance(value, bool):

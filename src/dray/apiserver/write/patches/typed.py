@@ -119,7 +119,10 @@ def parts(shape: FieldShape, value: JsonValue) -> Keyed:
 
 
 def _key(shape: FieldShape, item: JsonValue) -> str:
-    """Return the path element of a list element, from its keys."""
+    """Return the path element of a list element, from its keys, such as `k:{"name":"c"}`.
+
+    Keys without a value and without a default are left out.
+    """
     found: Tree = {}
     if isinstance(item, dict):
         for name, default in shape.keys:
