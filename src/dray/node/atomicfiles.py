@@ -69,7 +69,10 @@ def give_to_group(base: int, group: int) -> None:
 
 
 def _current(base: int) -> dict[str, FileContent] | None:
-    """Return the files that the volume holds, or None if its layout is not as `write_files` leaves it."""
+    """Return the files that the volume holds, or None if its layout is not as `write_files` leaves it.
+
+    `base` is a descriptor of the volume's directory. Keys are paths inside the volume.
+    """
     found: dict[str, FileContent] = {}
     try:
         data = open_beneath(base, os.readlink(_DATA, dir_fd=base))
@@ -94,7 +97,10 @@ def _read(directory: int, name: str) -> FileContent:
 
 
 def _point(base: int, name: str, target: str) -> None:
-    """Make `name` a symbolic link to `target`, replacing whatever has that name."""
+    """Make `name` a symbolic link to `target`, replacing whatever has that name.
+
+    `base` is a descriptor of the directory.
+    """
     try:
         if os.readlink(name, dir_fd=base) == target:
             return

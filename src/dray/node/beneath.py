@@ -39,7 +39,10 @@ def open_beneath(base: int, path: str, create: int | None = None, rooted: bool =
 
 
 def write_new(base: int, path: str, data: bytes, mode: int) -> None:
-    """Write a file that must not exist yet, creating missing parent directories. Raises OSError if the file exists."""
+    """Write a file that must not exist yet, creating missing parent directories. Raises OSError if the file exists.
+
+    Raises PathEscape if the path leads out of `base` or has no file name. `base` is a descriptor of a directory.
+    """
     parent, _, name = path.rpartition("/")
     if name in ("", ".", ".."):
         raise PathEscape(f"{path!r} is not the path of a file")

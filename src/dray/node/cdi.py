@@ -53,7 +53,11 @@ def parse(text: bytes, name: str) -> CdiSpec:
 
 
 def _tree(text: bytes, name: str) -> Any:
-    """Parse a JSON or YAML text. Returns plain dicts, lists and values."""
+    """Parse a JSON or YAML text. Returns plain dicts, lists and values.
+
+    `name` is the name of the file: JSON if it ends in `.json`, otherwise YAML. Returns None for an empty YAML
+    document.
+    """
     if name.endswith(".json"):
         return msgspec.json.decode(text)
     import yaml
@@ -250,7 +254,10 @@ class Specs:
 
 
 def _content(file: Path) -> bytes:
-    """Return the content of a regular file. Raises `CdiError` for other files, since a FIFO could block for ever."""
+    """Return the content of a regular file. Raises `CdiError` for other files, since a FIFO could block for ever.
+
+    Raises FileNotFoundError if the file is missing.
+    """
     try:
         return read_regular(file, _MOST_BYTES)
     except FileNotFoundError:

@@ -121,7 +121,10 @@ class Checkpoint:
         self._write({uid: claim for uid, claim in self.claims.items() if uid not in uids})
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
-        """Write the claims to disk, then replace them in memory, so that memory never runs ahead of the disk."""
+        """Write the claims to disk, then replace them in memory, so that memory never runs ahead of the disk.
+
+        Nothing is written if nothing changed. Raises OSError if writing fails; then memory keeps the old claims.
+        """
         if claims == self.claims:
             return
         data = _encode(claims)

@@ -101,7 +101,10 @@ class ClaimsOnNode:
         return all(use.entry in ready or not use.needed for use in podclaims.uses_of(pod))
 
     def granted(self, pod: Pod, container: AnyContainer) -> list[Granted]:
-        """Return the prepared devices of a container: by its claim references in order, then for extended resources."""
+        """Return the prepared devices of a container: by its claim references in order, then for extended resources.
+
+        Devices of claims that are not prepared yet are left out.
+        """
         found = []
         for entry, request, resource in _references(pod, container):
             for claim in self._checkpoint.claims.values():
@@ -135,7 +138,10 @@ class ClaimsOnNode:
         return _unknown_requests(pod, wanted)
 
     def _begin(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
-        """Write the claims to the checkpoint before drivers are called. A pod that fails the checks leaves no entry."""
+        """Write the claims to the checkpoint before drivers are called. A pod that fails the checks leaves no entry.
+
+        Raises ClaimsError if a check fails.
+        """
         for want in wanted:
             self._check_incarnation(want.identity)
             for driver in want.drivers:
@@ -162,7 +168,10 @@ class ClaimsOnNode:
         }
 
     def _note(self, answers: dict[str, dict[str, Prepared | str]]) -> None:
-        """Write the devices that drivers have prepared to the checkpoint."""
+        """Write the devices that drivers have prepared to the checkpoint.
+
+        `answers` has by driver and claim uid the devices, or an error, which is left out.
+        """
         changed = []
         for uid in {uid for answer in answers.values() for uid in answer}:
             done = {
@@ -229,7 +238,10 @@ class ClaimsOnNode:
     # Unpreparing
 
     async def unprepare(self, pod: str) -> None:
-        """Release a pod's claims and unprepare those that no other pod uses. Raises `ClaimsError` if a call fails."""
+        """Release a pod's claims and unprepare those that no other pod uses. Raises `ClaimsError` if a call fails.
+
+        `pod` is the pod's uid. Nothing happens if the pod holds no claims.
+        """
         held = [claim.uid for claim in self._checkpoint.claims.values() if pod in claim.pods]
         if not held:
             return
@@ -346,7 +358,10 @@ def _drivers(claim: ResourceClaim, skips: bool) -> dict[str, bool]:
 
 
 def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
-    """Return a warning for each request that a container names but its claim does not have."""
+    """Return a warning for each request that a container names but its claim does not have.
+
+    Ephemeral containers and claims that the pod does not have are not checked.
+    """
     claims = {entry: want for want in wanted for entry in want.entries}
     return [
         f"container {container.name}: claim {used.name} (ResourceClaim {claim.identity.name}) has no request "

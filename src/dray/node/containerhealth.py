@@ -35,7 +35,10 @@ class ContainerHealth:
         self._starting: dict[ContainerKey, asyncio.Task[None]] = {}  # tasks of postStart hooks that still run
 
     def began(self, pod: Pod, container: AnyContainer, key: ContainerKey) -> None:
-        """Note that the agent started this container just now, and run its postStart hook in the background."""
+        """Note that the agent started this container just now, and run its postStart hook in the background.
+
+        A runtime that executes nothing runs no hooks.
+        """
         self._own.add(key)
         if (
             self._node.runtime.executes
@@ -52,7 +55,10 @@ class ContainerHealth:
         self._changed()
 
     def look(self, pod: Pod, histories: Histories) -> None:
-        """Start probes of running containers and stop the probes of all others."""
+        """Start probes of running containers and stop the probes of all others.
+
+        A container is probed once its postStart hook has ended.
+        """
         running: set[ContainerKey] = set()
         for container in (*pod.spec.initContainers, *pod.spec.containers):
             attempt = last(histories, container.name)
@@ -73,7 +79,10 @@ class ContainerHealth:
         return self._names(histories, self._probes.ready)
 
     def _names(self, histories: Histories, holds: Callable[[ContainerKey], bool]) -> frozenset[str]:
-        """Return the names of running containers for which `holds` is True."""
+        """Return the names of running containers for which `holds` is True.
+
+        If the runtime executes nothing, all running containers are included.
+        """
         running = [attempts[-1].key for attempts in histories.values() if attempts and attempts[-1].running]
         return frozenset(key.container for key in running if not self._node.runtime.executes or holds(key))
 

@@ -127,7 +127,10 @@ class DriverConnection:
         return {claim.uid: self._outcome(answer, claim.uid) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> dict[str, str]:
-        """Unprepare claims. Returns by claim uid the error, "" on success. Raises `DriverError` if the call fails."""
+        """Unprepare claims. Returns by claim uid the error, "" on success. Raises `DriverError` if the call fails.
+
+        A claim that the answer leaves out has an error too.
+        """
         request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {

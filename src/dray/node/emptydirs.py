@@ -27,7 +27,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def size_limits(pod: Pod) -> dict[str, str]:
-    """Return the size limits that a node enforces for a pod, by volume name. Critical pods have none."""
+    """Return the size limits that a node enforces for a pod, by volume name. Critical pods have none.
+
+    Limits are quantities such as "1Gi". Volumes without a limit are left out.
+    """
     if (pod.spec.priority or 0) >= CRITICAL:
         return {}
     volumes = ((volume.name, volume.emptyDir) for volume in pod.spec.volumes)
@@ -48,7 +51,10 @@ async def exceeded(pod: Pod, directory: Path, clock: Clock, seconds: float) -> s
 
 
 async def usage(directory: Path, enough: int) -> int:
-    """Return the number of bytes that a directory occupies. Counting ends early once the number exceeds `enough`."""
+    """Return the number of bytes that a directory occupies. Counting ends early once the number exceeds `enough`.
+
+    The count runs in turns, with pauses as long as the turns.
+    """
     counting = VolumeCount(directory, enough)
     try:
         while True:

@@ -132,7 +132,10 @@ def _listed(table: Mapping[str, str]) -> str:
 
 
 async def environment(pod: Pod, container: AnyContainer, sources: Sources, place: VariablePlace) -> dict[str, str]:
-    """Return all environment variables of a container, in order; a later variable may refer to an earlier one."""
+    """Return all environment variables of a container, in order; a later variable may refer to an earlier one.
+
+    Variables that refer to missing optional keys are left out. Raises ConfigProblem if a value cannot be determined.
+    """
     env: dict[str, str] = {}
     for source in container.envFrom:
         env |= await _all_of(source, sources)

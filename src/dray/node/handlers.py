@@ -52,7 +52,10 @@ class Handlers:
         address: str,
         seconds: float,
     ) -> ActionOutcome:
-        """Perform the action of a probe or hook within `seconds`. `address` is the pod's. Returns the outcome."""
+        """Perform the action of a probe or hook within `seconds`. `address` is the pod's. Returns the outcome.
+
+        A handler without an action, and a port name that the container does not have, are failures.
+        """
         if handler.exec is not None:
             return await self._exec(key, handler.exec.command, seconds)
         if handler.httpGet is not None:

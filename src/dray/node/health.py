@@ -56,7 +56,10 @@ class DeviceHealthCache:
         return HealthCondition(UNKNOWN) if entry is None else entry.condition
 
     async def follow(self, driver: DriverConnection) -> None:
-        """Receive a driver's health reports until cancelled, or until the driver answers that it has none."""
+        """Receive a driver's health reports until cancelled, or until the driver answers that it has none.
+
+        Returns at once for a driver without a health service. After an error it tries again later.
+        """
         while driver.health_service:
             try:
                 async for devices in driver.watch_health():
@@ -104,7 +107,10 @@ def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str
 
 
 def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str, str]:
-    """Return a container's unhealthy devices (DRIVER/POOL/DEVICE), each with the driver's message."""
+    """Return a container's unhealthy devices (DRIVER/POOL/DEVICE), each with the driver's message.
+
+    The message may be empty.
+    """
     found = {}
     for grant in grants:
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)
@@ -114,7 +120,10 @@ def unhealthy(grants: Iterable[Granted], health: DeviceHealthCache) -> dict[str,
 
 
 def resource_statuses(grants: Iterable[Granted], health: DeviceHealthCache) -> list[dict[str, Any]]:
-    """Return a container's `allocatedResourcesStatus`: the health of its devices whose drivers report health."""
+    """Return a container's `allocatedResourcesStatus`: the health of its devices whose drivers report health.
+
+    Names are those of extended resources, or `claim:CLAIM/REQUEST`, without `/REQUEST` if the container names none.
+    """
     by_request: dict[str, list[dict[str, Any]]] = {}
     for grant in grants:
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)

@@ -36,7 +36,11 @@ class Hooks:
     async def stop(
         self, pod: Pod | None, container: AnyContainer | None, key: ContainerKey, address: str, grace: float
     ) -> None:
-        """Run the container's preStop hook, then stop the container. The hook's time is part of the grace period."""
+        """Run the container's preStop hook, then stop the container. The hook's time is part of the grace period.
+
+        `grace` is in seconds. The hook is skipped if it has run already, if pod or container are unknown, or with a
+        grace period of 0.
+        """
         hook = None
         if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:
             hook = container.lifecycle.preStop

@@ -36,7 +36,10 @@ class HostPaths:
         self._moved = {KUBELET: str(root), "/var/run/cdi": cdi, "/run/cdi": cdi, "/etc/cdi": cdi}
 
     def locate(self, path: str) -> str:
-        """Return the real place of a path: in the agent's root for kubelet and CDI directories, otherwise unchanged."""
+        """Return the real place of a path: in the agent's root for kubelet and CDI directories, otherwise unchanged.
+
+        The result is normalized.
+        """
         path = os.path.normpath(path)
         for usual, own in self._moved.items():
             if path == usual or path.startswith(f"{usual}/"):

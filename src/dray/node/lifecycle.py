@@ -179,7 +179,11 @@ def _restart(
     delays: RestartDelays,
     decision: PodSteps,
 ) -> None:
-    """Start a container now, or note when its restart delay ends."""
+    """Start a container now, or note when its restart delay ends.
+
+    `attempt` is the latest attempt, or None if there was none: then the container starts now. `now` is in seconds
+    since 1970.
+    """
     ends = quick_ends(attempt)
     delay = delays.before(ends)
     left = 0.0 if attempt is None else attempt.finished + delay - now
@@ -205,7 +209,10 @@ def duration(seconds: float) -> str:
 
 
 def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool) -> None:
-    """Stop the remaining sidecars; once all have ended, set the pod's phase."""
+    """Stop the remaining sidecars; once all have ended, set the pod's phase.
+
+    `failed` says whether the phase will be Failed or Succeeded.
+    """
     decision.start.clear()
     decision.waiting.clear()
     decision.again = None
@@ -215,7 +222,10 @@ def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool)
 
 
 def next_to_stop(pod: Pod, histories: Histories) -> list[str]:
-    """Return the containers to stop next when a pod ends: all but sidecars, then the last running sidecar."""
+    """Return the containers to stop next when a pod ends: all but sidecars, then the last running sidecar.
+
+    Returns nothing once no container runs.
+    """
     running = [name for name in histories if (attempt := last(histories, name)) is not None and attempt.running]
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
     others = [name for name in running if name not in sidecars]

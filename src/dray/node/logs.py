@@ -35,7 +35,10 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: float) -> LogOptions:
-        """Parse the options from a request's query. Raises `BadOption` for an invalid value."""
+        """Parse the options from a request's query. Raises `BadOption` for an invalid value.
+
+        `now` is in seconds since 1970; it is the base of `sinceSeconds`.
+        """
         since = None
         if (seconds := _number(query, "sinceSeconds", 1)) is not None:
             since = now - seconds
@@ -71,7 +74,10 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
 
 
 async def read_log(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
-    """Yield the text of a log in pieces. With `follow`, continue with new output until the container has ended."""
+    """Yield the text of a log in pieces. With `follow`, continue with new output until the container has ended.
+
+    `running` returns whether the container still runs. With a limit of bytes, the text is cut there.
+    """
     left, within = options.limit, False
     async for lines in _batches(file, options, running):
         text, within = _shown(lines, options.timestamps, within)
@@ -153,7 +159,10 @@ class _Growing:
         return b""
 
     def _until_end(self) -> bytes:
-        """Return more of the data that existed at the beginning; new output may come faster than it is read."""
+        """Return more of the data that existed at the beginning; new output may come faster than it is read.
+
+        Returns b"" at that end or without a file.
+        """
         if self.descriptor is None:
             return b""
         left = self._left - os.lseek(self.descriptor, 0, os.SEEK_CUR)
@@ -179,7 +188,10 @@ def _older(file: Path, reader: _Growing) -> int | None:
 
 
 async def _seek_tail(older: int | None, newer: int | None, count: int) -> None:
-    """Set both files to the position where the last `count` lines begin; a line includes all its parts."""
+    """Set both files to the position where the last `count` lines begin; a line includes all its parts.
+
+    Each argument is a descriptor, or None if that file does not exist. With too few lines both begin at 0.
+    """
     search = _TailSearch(count)
     for descriptor in (newer, older):
         if descriptor is not None:

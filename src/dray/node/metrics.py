@@ -40,7 +40,10 @@ class ClaimsInUse:
         self._stranded: Tally[str] = Tally()
 
     def show(self, drivers_of_claims: list[set[str]], is_reachable: Callable[[str], bool]) -> None:
-        """Set this agent's part of the gauges from the drivers that each prepared claim needs."""
+        """Set this agent's part of the gauges from the drivers that each prepared claim needs.
+
+        `is_reachable` returns whether a driver, by name, can be called.
+        """
         now = Tally(driver for drivers in drivers_of_claims for driver in drivers)
         stranded = Tally({driver: count for driver, count in now.items() if not is_reachable(driver)})
         now[ANY_DRIVER] = len(drivers_of_claims)

@@ -217,7 +217,10 @@ class Plugins:
         self._removals[name] = self._group.create_task(self._remove_slices(name))
 
     async def _until_it_works(self, path: str, ask: Callable[[Any], Awaitable[_Answer]]) -> _Answer:
-        """Call a socket's registration service until that succeeds. Returns the answer."""
+        """Call a socket's registration service until that succeeds. Returns the answer.
+
+        Retries with a backoff after errors of the call, of the driver and of the registration.
+        """
         backoff = Backoff(self._clock, initial=0.5, limit=60.0)
         while True:
             try:

@@ -126,7 +126,10 @@ class Starter:
         return self._later(pod, name, waiting)
 
     def _later(self, pod: Pod, name: str, waiting: ContainerWaits) -> ContainerWaits:
-        """Count a failed start and schedule the next attempt. Returns `waiting`."""
+        """Count a failed start and schedule the next attempt. Returns `waiting`.
+
+        The pause doubles with each failure, from 1 to 60 seconds.
+        """
         metrics.START_ERRORS.labels(kind_of(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
@@ -211,7 +214,10 @@ class Starter:
                 self._node.recorder.warning(pod, "SecurityContextNotApplied", text)
 
     def _say(self, pod: Pod, name: str, cannot: list[str], conflicts: tuple[str, ...]) -> None:
-        """Record events for device edits that cannot be applied or contradict each other."""
+        """Record events for device edits that cannot be applied or contradict each other.
+
+        `cannot` names edits that cannot be applied; an event is recorded only if they changed. `conflicts` are texts.
+        """
         if cannot and self._cannot.get(name) != cannot:
             what = ", ".join(cannot)
             message = f"container {name}: the runtime {self._node.runtime.name} cannot apply: {what}"

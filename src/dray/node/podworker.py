@@ -138,7 +138,10 @@ class PodWorker:
         return await self._carry_on(pod, obstacle) if self._exists and pod is self._pod else 0.0
 
     def _look(self) -> dict[str, list[ContainerAttempt]]:
-        """Return the attempts of each container, by name, and start waiting for the end of each running one."""
+        """Return the attempts of each container, by name, and start waiting for the end of each running one.
+
+        The latest attempt of a container is the last.
+        """
         histories: dict[str, list[ContainerAttempt]] = {}
         for attempt in self._node.runtime.attempts(self._uid):
             histories.setdefault(attempt.key.container, []).append(attempt)
@@ -282,7 +285,11 @@ class PodWorker:
         return 30.0 if seconds is None else float(seconds)
 
     def _stop(self, pod: Pod | None, names: list[str], histories: Histories, grace: float) -> None:
-        """Stop containers within `grace` seconds. A later call with a shorter grace period takes effect."""
+        """Stop containers within `grace` seconds. A later call with a shorter grace period takes effect.
+
+        Containers that do not run are skipped. `pod` is None if the API has no such pod any more; then no event is
+        recorded.
+        """
         deadline = self._node.clock.monotonic() + grace
         for name in names:
             attempt = lifecycle.last(histories, name)
@@ -309,7 +316,10 @@ class PodWorker:
     def _background(
         self, work: Coroutine[None, None, None], key: ContainerKey, table: dict[ContainerKey, asyncio.Task[None]] | None
     ) -> asyncio.Task[None]:
-        """Run a coroutine concerning a container in the background and wake the worker afterwards. Returns the task."""
+        """Run a coroutine concerning a container in the background and wake the worker afterwards. Returns the task.
+
+        `table` holds the task until its end, or is None. Exceptions are logged.
+        """
         task = asyncio.create_task(work, name=f"container {key.container}")
 
         def done(finished: asyncio.Task[None]) -> None:

@@ -61,7 +61,10 @@ class ProcessWrapper:
 
 
 def identity(task: Task) -> dict[str, Any]:
-    """Return user and groups of a process, if the agent runs as root, and whether it may gain privileges."""
+    """Return user and groups of a process, if the agent runs as root, and whether it may gain privileges.
+
+    The keys are `no_new_privileges`, and `user`, `group` and `groups` if the user is to be changed.
+    """
     security = task.security
     who: dict[str, Any] = {"no_new_privileges": security.no_new_privileges}
     if os.geteuid() == 0 and (security.user is not None or security.group is not None or security.groups):

@@ -40,7 +40,10 @@ def place(target: str, image: str = "") -> str:
 
 
 def place_in(root: str, target: str) -> str:
-    """Return a path inside an image with the image's own symbolic links followed. Raises OSError for too many links."""
+    """Return a path inside an image with the image's own symbolic links followed. Raises OSError for too many links.
+
+    `root` is the directory of the image's files. The result is absolute, as seen in the container.
+    """
     here, left, links = "", target.split("/")[::-1], 0
     while left:
         name = left.pop()
@@ -68,7 +71,10 @@ def hidden_programs(paths: Iterable[str] = PROGRAMS) -> list[str]:
 
 
 def plan(targets: Iterable[str]) -> list[RootfsStep]:
-    """Return the steps, in order, that build the file system with a place for a mount at each target."""
+    """Return the steps, in order, that build the file system with a place for a mount at each target.
+
+    `targets` are absolute paths of mounts.
+    """
     steps = [*_copies("/", (*FRESH, *OWN)), *(RootfsStep(TMPFS, path) for path in FRESH)]
     steps += [RootfsStep(BIND, path, path) for path in hidden_programs()]
     opened: set[str] = set()
@@ -81,7 +87,10 @@ def plan(targets: Iterable[str]) -> list[RootfsStep]:
 
 
 def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[RootfsStep]:
-    """Yield steps that bind each entry of a host directory or copy its symbolic link, except the paths in `without`."""
+    """Yield steps that bind each entry of a host directory or copy its symbolic link, except the paths in `without`.
+
+    Raises OSError if the directory cannot be read. Entries other than files, directories and links are left out.
+    """
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
             if entry.path in without:

@@ -135,7 +135,10 @@ def security_of(pod: Pod, container: AnyContainer) -> ContainerSecurity:
 
 
 def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: str) -> None:
-    """Raise `ConfigProblem` if a container with runAsNonRoot would run as root; `user` would be its user."""
+    """Raise `ConfigProblem` if a container with runAsNonRoot would run as root; `user` would be its user.
+
+    `container` is the name of the container.
+    """
     if security.non_root and user == 0:
         meta = pod.metadata
         where = f'(pod: "{meta.name}_{meta.namespace}({meta.uid})", container: {container})'
@@ -145,7 +148,10 @@ def check_non_root(security: ContainerSecurity, user: int, pod: Pod, container: 
 
 
 def profiles(pod: Pod, container: AnyContainer) -> Iterator[str]:
-    """Yield the requested security profiles that no runtime here can apply."""
+    """Yield the requested security profiles that no runtime here can apply.
+
+    A profile of the container replaces that of the pod. Unconfined profiles need nothing.
+    """
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     seccomp = own.seccompProfile or whole.seccompProfile
     if seccomp is not None and seccomp.type != "Unconfined":

@@ -155,7 +155,10 @@ def _run(
 
 
 def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
-    """Use the descriptors as standard streams and close all others of the guardian, whose lock shows that it lives."""
+    """Use the descriptors as standard streams and close all others of the guardian, whose lock shows that it lives.
+
+    `descriptors` are standard input, output and error, or with `tty` the terminal alone. `connection` stays open.
+    """
     for number in _HANDLED:
         signal.signal(number, signal.SIG_DFL)
     if tty:
@@ -266,7 +269,10 @@ def _rights(pid: int) -> dict[str, list[str]]:
 
 
 def _limit(rights: dict[str, list[str]], capabilities: range, same_users: bool) -> None:
-    """Drop capabilities that the container's process does not have, and switch to its user and groups."""
+    """Drop capabilities that the container's process does not have, and switch to its user and groups.
+
+    With `same_users` the user ids of the container's process are valid here too.
+    """
     # Root gets everything in its bounding set, so that must be limited to the capabilities of the container's
     # process.
     bounding = int(rights["CapBnd" if int(rights["Uid"][0]) else "CapPrm"][0], 16)

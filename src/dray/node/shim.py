@@ -46,7 +46,10 @@ def write_json(path: str, value: dict[str, Any]) -> None:
 
 
 def write_whole(path: str, data: bytes, sync: bool = False) -> None:
-    """Replace a file atomically, using the disk space that `reserve` has taken for it, if any."""
+    """Replace a file atomically, using the disk space that `reserve` has taken for it, if any.
+
+    With `sync` the data is forced to disk. Raises OSError if writing fails; then the file keeps its content.
+    """
     file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with open(file, "wb") as stream:
         stream.write(data)
@@ -258,7 +261,10 @@ def inner_of(task: dict[str, Any], pid: int) -> int:
 
 
 def become(task: dict[str, Any], argv: list[str], environment: dict[str, str]) -> None:
-    """Set privileges, groups and user as the task says, then execute a program. Returns only by raising OSError."""
+    """Set privileges, groups and user as the task says, then execute a program. Returns only by raising OSError.
+
+    `task` may lack an identity; then user and groups stay.
+    """
     identity = task.get("identity") or {}
     if identity.get("no_new_privileges"):
         prctl(PR_SET_NO_NEW_PRIVS, 1)
@@ -300,7 +306,10 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
 
 
 def not_executed(program: str, why: str) -> str:
-    """Return the message that a program cannot be executed, worded as by container runtimes, from the system's `why`."""
+    """Return the message that a program cannot be executed, worded as by container runtimes, from the system's `why`.
+
+    A program without a slash that is missing was looked for in $PATH.
+    """
     words = why[:1].lower() + why[1:]
     if why == os.strerror(errno.ENOENT):
         words = f"stat {program}: {words}" if "/" in program else "executable file not found in $PATH"

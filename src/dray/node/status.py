@@ -44,7 +44,10 @@ class PodReport:
 
 
 def status_tree(pod: Pod, report: PodReport, now: float) -> Tree:
-    """Return the pod's status as a tree to write to the API."""
+    """Return the pod's status as a tree to write to the API.
+
+    Without a pod address, podIP and podIPs are left out. `now` is in seconds since 1970.
+    """
     tree: Tree = {
         "phase": report.phase,
         "startTime": pod.status.startTime or timestamp(now),
@@ -155,7 +158,10 @@ def _is_ready(name: str, report: PodReport) -> bool:
 
 
 def _open_gates(pod: Pod) -> list[str]:
-    """Return a text for each readiness gate of the pod whose condition is not True."""
+    """Return a text for each readiness gate of the pod whose condition is not True.
+
+    Returns nothing if all are open.
+    """
     conditions = {condition.type: condition.status for condition in pod.status.conditions}
     gates = [(gate.conditionType, conditions.get(gate.conditionType)) for gate in pod.spec.readinessGates]
     corresponding = "corresponding condition of pod readiness gate"

@@ -154,7 +154,10 @@ class Supervised:
         return attempt
 
     def _with_message(self, task: Task, directory: Path) -> Task:
-        """Return the task with a mounted file for its termination message, if the wrapper can mount files."""
+        """Return the task with a mounted file for its termination message, if the wrapper can mount files.
+
+        Returns the task unchanged without a path for the message.
+        """
         if not (task.message.path and self._wrapper.mounts_volumes):
             return task
         file = directory / MESSAGE_FILE

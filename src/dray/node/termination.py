@@ -46,7 +46,10 @@ def _last_lines(file: Path) -> bytes:
 
 
 def _read(file: Path, start: int, length: int) -> bytes:
-    """Return part of a regular file, from its beginning or (negative start) its end; b"" for other or missing files."""
+    """Return part of a regular file, from its beginning or (negative start) its end; b"" for other or missing files.
+
+    At most `length` bytes are returned.
+    """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -29,7 +29,10 @@ class _Process(NamedTuple):
 
 
 def of_descendants(guardians: Mapping[int, T]) -> dict[T, ContainerUsage]:
-    """Return the total usage of the descendants of each guardian, by the guardian's value in the mapping."""
+    """Return the total usage of the descendants of each guardian, by the guardian's value in the mapping.
+
+    The keys of `guardians` are pids. A guardian without descendants has usage 0.
+    """
     processes = dict(_processes())
     found: dict[T, ContainerUsage] = dict.fromkeys(guardians.values(), ContainerUsage(0.0, 0))
     for pid, process in processes.items():
@@ -62,7 +65,10 @@ def _processes() -> Iterator[tuple[int, _Process]]:
 
 
 def of_machine() -> ContainerUsage:
-    """Return the usage of the whole machine. Memory that is available at once does not count as used."""
+    """Return the usage of the whole machine. Memory that is available at once does not count as used.
+
+    CPU is in seconds since boot, of all processors together; memory is in bytes.
+    """
     words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, interrupts, soft, *_ = map(int, words)
     memory = dict(line.split(":") for line in (_PROC / "meminfo").read_text().splitlines())

@@ -61,7 +61,10 @@ class Volumes:
         return self._tokens.renewal
 
     async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[BindMount]:
-        """Return the mounts of a container, creating their volumes first. Raises `ConfigProblem` or `MountProblem`."""
+        """Return the mounts of a container, creating their volumes first. Raises `ConfigProblem` or `MountProblem`.
+
+        ConfigProblem means that a volume is not defined or not valid. `env` is used to expand subPathExpr.
+        """
         by_name = {volume.name: volume for volume in pod.spec.volumes}
         found = []
         for mount in container.volumeMounts:
@@ -78,7 +81,10 @@ class Volumes:
         return found
 
     def named(self, pod: Pod, container: AnyContainer) -> list[BindMount]:
-        """Return a container's mounts for runtimes that mount nothing: only host paths have a source."""
+        """Return a container's mounts for runtimes that mount nothing: only host paths have a source.
+
+        The source of other volumes is "".
+        """
         paths = {v.name: self._host.locate(v.hostPath.path) for v in pod.spec.volumes if v.hostPath is not None}
         return [BindMount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]
 
@@ -87,7 +93,10 @@ class Volumes:
         return any(_is_written(volume) and self._place_of(volume).exists() for volume in pod.spec.volumes)
 
     async def refresh(self, pod: Pod) -> None:
-        """Update the volumes made from API objects. A volume whose objects cannot be read stays unchanged."""
+        """Update the volumes made from API objects. A volume whose objects cannot be read stays unchanged.
+
+        Only volumes that exist on disk are updated.
+        """
         fresh = Sources(self._sources.client, self._sources.namespace)
         projections = Projections(fresh, self._tokens, self._place)
         for volume in pod.spec.volumes:

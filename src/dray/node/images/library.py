@@ -83,7 +83,10 @@ class Library:
             shutil.rmtree(place, ignore_errors=True)
 
     def add(self, found: FoundImage) -> StoredImage:
-        """Unpack an image unless the library has it already. Returns the stored image. Slow: call it in a thread."""
+        """Unpack an image unless the library has it already. Returns the stored image. Slow: call it in a thread.
+
+        Raises ImageError if the image cannot be unpacked.
+        """
         known = self.get(found.digest)
         if known is not None:
             return known

@@ -99,7 +99,10 @@ def architecture() -> str:
 
 
 def choose(index: ImageIndex, what: str) -> Descriptor:
-    """Return the descriptor of the image for this machine's platform. Raises `ImageError` if the index has none."""
+    """Return the descriptor of the image for this machine's platform. Raises `ImageError` if the index has none.
+
+    An entry without a platform fits every machine but comes after one that names this platform.
+    """
     wanted = architecture()
     fitting = [
         d

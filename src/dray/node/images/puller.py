@@ -158,7 +158,10 @@ class Images:
 
 
 async def _credentials(pod: Pod, name: ImageName, sources: Sources) -> list[Credential]:
-    """Return the logins for the image's registry from the pod's pull secrets. Unreadable secrets are skipped."""
+    """Return the logins for the image's registry from the pod's pull secrets. Unreadable secrets are skipped.
+
+    Missing secrets are skipped too.
+    """
     found = []
     for reference in pod.spec.imagePullSecrets:
         try:

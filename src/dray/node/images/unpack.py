@@ -43,7 +43,11 @@ class Unpacking:
         os.close(self._base)
 
     def layer(self, stream: io.BufferedReader, diff_id: str, what: str) -> None:
-        """Apply one layer. Raises `ImageError` if its uncompressed bytes do not have the digest `diff_id`."""
+        """Apply one layer. Raises `ImageError` if its uncompressed bytes do not have the digest `diff_id`.
+
+        Also raises ImageError if the layer cannot be unpacked. An empty `diff_id` is not checked. `what` names the
+        layer in errors.
+        """
         plain = _Counting(_uncompressed(stream, what), self)
         fresh: set[str] = set()  # paths written by this layer, which an opaque directory does not hide
         try:

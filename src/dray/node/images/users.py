@@ -44,7 +44,10 @@ def _group(rootfs: Path, group: str, user: list[str] | None) -> int:
 
 
 def _entry(rootfs: Path, file: str, key: str) -> list[str] | None:
-    """Return the fields of the line of a passwd or group file that has this name or number, or None."""
+    """Return the fields of the line of a passwd or group file that has this name or number, or None.
+
+    `key` is the name or number, `file` a path inside the image.
+    """
     for line in _text(rootfs, file).splitlines():
         fields = line.split(":")
         if len(fields) >= 4 and key in (fields[0], fields[2]) and fields[2].isdecimal():
