@@ -37,7 +37,10 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, device: tuple[str, str, str], share: str, consumed: Mapping[str, str]) -> Share:
-        """Return the share of a device with these consumed capacities."""
+        """Return the share of a device (driver, pool, name) with these consumed capacities.
+
+        `share` is the share ID.
+        """
         return cls(DeviceId(*device), share, tuple(sorted(consumed.items())))
 
 
@@ -72,7 +75,10 @@ NOTHING = Taken()
 
 
 def taken_by(allocation: AllocationResult | None) -> Taken:
-    """Return the devices and shares that an allocation takes; nothing for None."""
+    """Return the devices and shares that an allocation takes; nothing for None.
+
+    Devices allocated with admin access are left out, because other claims can still take them.
+    """
     if allocation is None:
         return NOTHING
     devices, shares = [], []
@@ -88,7 +94,10 @@ def taken_by(allocation: AllocationResult | None) -> Taken:
 
 
 def taken_by_claim(claim: ResourceClaim | None) -> Taken:
-    """Return the devices and shares that a claim takes; nothing for None or an unallocated claim."""
+    """Return the devices and shares that a claim takes; nothing for None or an unallocated claim.
+
+    Devices allocated with admin access are left out.
+    """
     return NOTHING if claim is None else taken_by(claim.status.allocation)
 
 
@@ -98,7 +107,7 @@ def taken_by_all(claims: Iterable[ResourceClaim]) -> Taken:
 
 
 def together(several: Iterable[Taken]) -> Taken:
-    """Return the union of the devices and shares of several allocations."""
+    """Return the devices and shares of several allocations in one object; duplicates are kept."""
     known = [*several]
     return Taken(
         tuple(device for taken in known for device in taken.devices),

@@ -121,7 +121,10 @@ class ClusterPools:
         return [rule for rule in self._rules.values() if selects(rule, *device)]
 
     def change_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> list[PoolName]:
-        """Record that a slice was added, changed or deleted. Returns the affected pools."""
+        """Record that a slice was added, changed or deleted. Returns the affected pools.
+
+        `old` is None for a new slice, `new` for a deleted one.
+        """
         changed: dict[PoolName, None] = {}
         for one in filter(None, (old, new)):
             pool = PoolName(one.spec.driver, one.spec.pool.name)
@@ -137,7 +140,10 @@ class ClusterPools:
         return [*changed]
 
     def change_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> list[PoolName]:
-        """Record that a rule was added, changed or deleted. Returns the pools whose devices it selects or selected."""
+        """Record that a rule was added, changed or deleted. Returns the pools whose devices it selects or selected.
+
+        `old` is None for a new rule, `new` for a deleted one.
+        """
         rules = [*filter(None, (old, new))]
         if new is not None:
             self._rules[new.metadata.name] = new
@@ -164,12 +170,15 @@ class DeviceHolders:
         return iter(self._claims)
 
     def claims(self, device: DeviceId) -> Sequence[ResourceClaim]:
-        """Return the claims that hold a device, completely or in part."""
+        """Return the claims that hold a device, completely or in part; empty if the device is not in use."""
         held = self._claims.get(device)
         return tuple(held.values()) if held else ()
 
     def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Iterable[DeviceId]:
-        """Record that a claim was added, changed or deleted. Returns the devices that it held before or holds now."""
+        """Record that a claim was added, changed or deleted. Returns the devices that it held before or holds now.
+
+        `old` is None for a new claim, `new` for a deleted one.
+        """
         before, after = taken_by_claim(old).touched, taken_by_claim(new).touched
         for device in before:
             assert old is not None
@@ -207,7 +216,11 @@ class PoolUse:
         return CountersLeft.of(self.pool.slices, ())
 
     def state(self, name: str) -> DeviceState:
-        """Return the availability of a device of the pool for a new claim."""
+        """Return the availability of a device of the pool for a new claim.
+
+        If several states apply, the first of UNPUBLISHED, UNHEALTHY, those of a held device, INCOMPLETE, TAINTED and
+        EXCLUDED is returned.
+        """
         id_ = DeviceId(*self.pool.name, name)
         found = self.pool.devices.get(name)
         if found is None:
@@ -274,6 +287,6 @@ class PoolUse:
 
 
 def drawn_by(device: Device) -> Quantity:
-    """Return the sum of all counter amounts that a device consumes."""
+    """Return the sum of all counter amounts that a device consumes, over all counters; zero if it consumes none."""
     drawn = (counter.value for one in device.consumesCounters for counter in one.counters.values())
     return sum(map(Quantity.parse, drawn), ZERO)

@@ -48,7 +48,10 @@ def waiting_results(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationRes
 
 
 def device_binding(claim: ResourceClaim) -> DeviceBinding:
-    """Return the state of a claim's devices. A failed condition takes precedence over a missing one."""
+    """Return the state of a claim's devices: FAILED, PENDING or READY. A failed condition takes precedence.
+
+    The result names the first device and condition with this state. Without binding conditions, the state is READY.
+    """
     pending: DeviceBinding | None = None
     for result in waiting_results(claim):
         name = f"{result.driver}/{result.pool}/{result.device}"

@@ -20,7 +20,7 @@ SUCCESS: Tree = {"metadata": {}, "status": "Success"}
 
 
 def ended_with(code: int) -> Tree:
-    """Return the Status object that reports the exit code of a command."""
+    """Return the Status object that reports the exit code of a command: success for 0, otherwise NonZeroExitCode."""
     if code == 0:
         return SUCCESS
     return {

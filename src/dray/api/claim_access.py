@@ -83,6 +83,7 @@ def _has_group(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _exists(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if the claim of an entry does not exist: it is missing, not created yet, or not in the pod's group."""
     use, group = access.use, access.group
     if access.claim is not None:
         return None
@@ -96,10 +97,10 @@ def _exists(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _is_placed_with_own(access: ClaimAccess, claim: ResourceClaim) -> bool:
-    """Return whether the pod was assigned to a node with a claim of its own while group claims were disabled, and
-    keeps it.
+    """Return whether the pod keeps a claim of its own although the entry is now served by its group.
 
-    This is possible only for an entry that equals an entry of the group but has no podGroupResourceClaim.
+    It was assigned to a node with this claim while group claims were disabled. This is possible only for an entry
+    that equals an entry of the group but has no podGroupResourceClaim.
     """
     pod, name = access.pod, access.use.entry
     is_silent = any(e.name == name and e.podGroupResourceClaim is None for e in pod.spec.resourceClaims)
@@ -143,6 +144,7 @@ def _may_join(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _is_not_promised(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if an allocation of the claim is about to be written. Returns None for a missing claim."""
     claim = access.claim
     if claim is not None and access.known.is_promised(claim.metadata.uid):
         return access.problem(ClaimCode.BEING_ALLOCATED)
@@ -150,6 +152,7 @@ def _is_not_promised(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _has_classes(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if a device class of an unallocated claim does not exist. Returns None for other claims."""
     claim = access.claim
     if claim is None or claim.status.allocation is not None:
         return None
@@ -160,6 +163,7 @@ def _has_classes(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _has_room(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if the pod needs a reservation of an allocated claim that has the maximum number of reservations."""
     claim = access.claim
     if claim is None or claim.status.allocation is None or not _joins(access, claim):
         return None
@@ -168,12 +172,14 @@ def _has_room(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _is_allocated(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if the claim exists and is not allocated."""
     claim = access.claim
     is_missing = claim is not None and claim.status.allocation is None
     return access.problem(ClaimCode.NOT_ALLOCATED) if is_missing else None
 
 
 def _is_in_reach(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if the pod's node cannot use the allocation. Returns None if the claim is not allocated."""
     claim, node = access.claim, access.pod.spec.nodeName
     allocation = claim.status.allocation if claim is not None else None
     if allocation is None or is_within_reach(allocation, node, access.known.labels_of(node)):
@@ -182,6 +188,7 @@ def _is_in_reach(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _is_reserved(access: ClaimAccess) -> ClaimProblem | None:
+    """Fail if the claim exists and is not reserved for the pod."""
     claim = access.claim
     if claim is None or podclaims.may_use(claim, access.pod, access.known.sharing):
         return None
@@ -189,11 +196,10 @@ def _is_reserved(access: ClaimAccess) -> ClaimProblem | None:
 
 
 def _came_before_deletion(access: ClaimAccess) -> ClaimProblem | None:
-    """Fail if the pod was assigned to its node after the claim was deleted, for example because it was created
-    with a node.
+    """Fail if the pod was assigned to its node after the claim was deleted, such as a pod created with a node.
 
-    Both timestamps have a resolution of one second. Equal timestamps count as after, because no pod may join a
-    deleted claim.
+    Returns None if the claim is not being deleted or is reserved for the pod. Both timestamps have a resolution of
+    one second. Equal timestamps count as after, because no pod may join a deleted claim.
     """
     claim, pod = access.claim, access.pod
     deleted = claim.metadata.deletionTimestamp if claim is not None else None
@@ -258,7 +264,10 @@ Find = Callable[[str], ResourceClaim | None]  # returns a claim in the pod's nam
 
 
 def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> PodClaims | ClaimProblem:
-    """Return the claims of a pod for scheduling, or the first problem that prevents scheduling it on any node."""
+    """Return the claims of a pod for scheduling, or the first problem that prevents scheduling it on any node.
+
+    `find` returns the claim with a name, or None. A claim named by several entries is listed once.
+    """
     accesses = _accesses(pod, group, find, known)
     problem = _first(SEQUENCES[Purpose.WAIT], accesses) or _first(SEQUENCES[Purpose.PLACE], accesses)
     if problem is not None:
@@ -299,6 +308,7 @@ def _accesses(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
 
 
 def _first(checks: tuple[AccessCheck, ...], accesses: list[ClaimAccess]) -> ClaimProblem | None:
+    """Return the first problem: all checks of the first access, then those of the next. None if there is no problem."""
     for access in accesses:
         for check in checks:
             problem = check(access)

@@ -26,7 +26,7 @@ _MAIN_REQUEST = (
 
 
 def claim_defaults(spec: Tree) -> None:
-    """Add the defaults to the spec of a claim."""
+    """Add the defaults to the spec of a claim, in place."""
     for request in spec.get("devices", {}).get("requests") or ():
         if request.get("exactly") is not None:
             _request(request["exactly"])
@@ -74,7 +74,10 @@ def claim_guards(spec: str) -> dict[str, tuple[str, ...]]:
 
 
 def unflatten(spec: Tree) -> None:
-    """Move the fields of v1beta1 requests into `exactly`, as in the stored version."""
+    """Move the fields of v1beta1 requests into `exactly`, as in the stored version. Changes the spec in place.
+
+    A request whose fields are all null, 0 or empty text gets no `exactly`.
+    """
     for request in spec.get("devices", {}).get("requests") or ():
         main = {name: request.pop(name) for name in _MAIN_REQUEST if name in request}
         if any(value not in (None, "", 0) or value is False for value in main.values()):
@@ -82,7 +85,7 @@ def unflatten(spec: Tree) -> None:
 
 
 def flatten(spec: Tree) -> None:
-    """Move the fields in `exactly` into the request itself, as in v1beta1."""
+    """Move the fields in `exactly` into the request itself, as in v1beta1. Changes the spec in place."""
     for request in spec.get("devices", {}).get("requests") or ():
         request.update(request.pop("exactly", None) or {})
         request.setdefault("deviceClassName", "")

@@ -46,13 +46,13 @@ def number(name: str, source: ColumnSource) -> TableColumn:
 
 
 def flag(name: str, source: ColumnSource) -> TableColumn:
-    """Return a boolean column."""
+    """Return a boolean column; False is shown for missing values."""
     read = _reader(source)
     return TableColumn(name, lambda obj, now: bool(read(obj)), type="boolean")
 
 
 def since(name: str, source: ColumnSource, empty: str = UNKNOWN) -> TableColumn:
-    """Return a column with the time since a timestamp."""
+    """Return a column with the time since a timestamp; `empty` is shown for missing values."""
     read = _reader(source)
 
     def cell(obj: Any, now: float) -> Cell:

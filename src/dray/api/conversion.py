@@ -41,7 +41,7 @@ def to_stored(
 ) -> Tree:
     """Convert the tree of a request to the stored version. `old` is the stored object that an update replaces.
 
-    Raises Lacking if a conversion webhook must be called first.
+    The tree can be changed in place; use the result. Raises Lacking if a conversion webhook must be called first.
     """
     if resource.custom is not None:
         return _custom(resource, resource.stored, tree)
@@ -52,7 +52,10 @@ def to_stored(
 
 
 def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
-    """Convert a stored tree to a served version. Raises Lacking if a conversion webhook must be called first."""
+    """Convert a stored tree to a served version. Raises Lacking if a conversion webhook must be called first.
+
+    The tree can be changed in place; use the result.
+    """
     if resource.custom is not None:
         tree = _custom(resource, version, tree)
         shape_custom(resource, version, tree)
@@ -82,7 +85,10 @@ def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
 
 
 def shape_custom(resource: Resource, version: str, tree: Tree) -> None:
-    """Prune and default a custom object with the schema of its version, which may be newer than the object."""
+    """Prune and default a custom object, in place, with the schema of its version.
+
+    The schema may be newer than the object.
+    """
     assert resource.custom is not None
     node = resource.custom.versions[version].node
     pruning.pruned(node, tree)

@@ -127,6 +127,7 @@ def _range(text: str, field: _Field) -> range:
 
 
 def _check(text: str, field: _Field, low: int, high: int, step: int) -> None:
+    """Raise ScheduleError if a range is empty, leaves the bounds of its field, or has the step 0."""
     if low < field.low:
         raise ScheduleError(f"beginning of range ({low}) below minimum ({field.low}): {text}")
     if high > field.high:
@@ -138,6 +139,7 @@ def _check(text: str, field: _Field, low: int, high: int, step: int) -> None:
 
 
 def _number(text: str, field: _Field) -> int:
+    """Return the value of a number or of a name such as `mon`. Raises ScheduleError for any other text."""
     if text.lower() in field.names and text:
         return field.names.index(text.lower())
     return _integer(text)
@@ -157,6 +159,7 @@ def _integer(text: str) -> int:
 
 
 def _duration(text: str) -> float:
+    """Return the seconds of a duration such as `1h30m`. Raises ScheduleError if the text is invalid or too long."""
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|h|m|s)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ScheduleError(f"failed to parse duration @every {text}")

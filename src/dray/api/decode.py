@@ -224,8 +224,7 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
 
 
 def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
-    """Validate the structure of a custom object: its metadata is typed, the rest is pruned and defaulted by its
-    schema.
+    """Validate the structure of a custom object, prune it and add its defaults, in place.
 
     Returns the warnings about removed fields. Values of a wrong type are reported later by validation, which lists
     all of them. Raises BadRequest for metadata of a wrong type and unfit field names.
@@ -474,6 +473,7 @@ def canonical_time(text: str, micro: bool = False) -> str:
 
 
 def _canonical_bytes(text: str) -> str:
+    """Return base64 text without line breaks. Raises _WrongType if it is invalid."""
     stripped = text.replace("\n", "").replace("\r", "")
     try:
         return base64.b64encode(base64.b64decode(stripped, validate=True)).decode()

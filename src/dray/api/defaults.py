@@ -31,7 +31,7 @@ class _Default(NamedTuple):
 
 
 def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str | None = None) -> None:
-    """Add the defaults to a stored tree, in place. `now` is the timestamp of new taints.
+    """Add the defaults to a stored tree, in place. `now` is the timestamp of new taints, or None.
 
     Fields of disabled features get defaults too; `strategy` removes them later.
     """

@@ -46,6 +46,10 @@ def unhealthy_in_pod(pod: Pod, claim_of: Callable[[str], ResourceClaim | None]) 
 
 
 def _meant(told: Sequence[ResourceHealth], request: str, claim: ResourceClaim | None) -> Iterator[tuple[DeviceId, str]]:
+    """Yield the unhealthy devices that a node reports for a request, each with the message.
+
+    Yields nothing if the claim is None or not allocated. An empty `request` means all requests.
+    """
     if claim is None or claim.status.allocation is None:
         return
     devices = {

@@ -51,6 +51,7 @@ class ExtendedResources:
         return self._put(name, None)
 
     def _put(self, name: str, class_: DeviceClass | None) -> bool:
+        """Set or, with None, remove a class. Returns whether the class of any resource may have changed."""
         old = self._classes.pop(name, None)
         if class_ is not None:
             self._classes[name] = class_

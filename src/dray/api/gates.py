@@ -217,7 +217,10 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, text: str) -> FeatureGates:
-        """Parse `A=true,B=false`; `AllAlpha` and `AllBeta` set the other gates of a stage. Raises GateError."""
+        """Parse `A=true,B=false`; `AllAlpha` and `AllBeta` set the other gates of a stage.
+
+        Empty parts are ignored. Raises GateError for an invalid text, an unknown name or a missing requirement.
+        """
         return cls.of(_assignment(part) for part in text.split(",") if part.strip())
 
     @classmethod
@@ -295,6 +298,7 @@ def _meant(name: str) -> str:
 
 
 def _assignment(part: str) -> tuple[str, bool]:
+    """Return name and value of `NAME=true` or `NAME=false`. Raises GateError for any other text."""
     name, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not name:
         raise GateError(f'feature gate "{part.strip()}": expected NAME=true or NAME=false')

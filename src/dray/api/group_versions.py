@@ -32,7 +32,7 @@ def group_guards(path: str) -> dict[str, tuple[str, ...]]:
 
 
 def policy_to_stored(holder: Tree, absent: Tree) -> None:
-    """Rename the v1alpha1 field `policy` to schedulingPolicy; `absent` is its value if missing."""
+    """Rename the v1alpha1 field `policy` to schedulingPolicy, in place; `absent` is its value if missing or empty."""
     holder["schedulingPolicy"] = holder.pop("policy", None) or absent
 
 

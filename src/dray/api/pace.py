@@ -16,7 +16,10 @@ class Pace:
         self._next: dict[Hashable, float] = {}  # caller → time at which its last action is due at the long-term rate
 
     def delay(self, now: float, who: Hashable = None) -> float:
-        """Register an action of a caller. Returns the seconds that the caller must wait before it, at least 0."""
+        """Register an action of a caller. Returns the seconds that the caller must wait before it, at least 0.
+
+        `now` is the current time in seconds; `who` is the caller, who has a limit of its own.
+        """
         if who not in self._next and len(self._next) >= _REMEMBERED:
             self._next = {known: due for known, due in self._next.items() if due + self._rest > now}
         due = max(self._next.get(who, now - self._rest), now - self._rest) + self._step

@@ -99,7 +99,10 @@ def _lines(places: _PlaceTree, depth: int) -> Iterator[str]:
 
 
 def values(value: Any, behind: str) -> Any:
-    """Return the objects in a field's value: the elements of a list, the values of a map, or the single object."""
+    """Return the objects in a field's value: the elements of a list, the values of a map, or the single object.
+
+    `behind` is `[]` for a list, `{}` for a map, otherwise empty. Empty for None.
+    """
     if value is None:
         return ()
     return value if behind == "[]" else value.values() if behind else (value,)

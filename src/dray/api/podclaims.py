@@ -84,7 +84,10 @@ def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupReso
 
 
 def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> Use:
-    """Return how one entry of a pod resolves at the moment."""
+    """Return how one entry of a pod resolves at the moment.
+
+    The claim of a template is None until the pod's status names it. `group` is the pod's PodGroup, or None.
+    """
     shared = group_entry(entry, group) if group is not None else None
     by_group = shared is not None or entry.podGroupResourceClaim is not None
     name = entry.name
@@ -99,7 +102,10 @@ def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> 
 
 
 def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
-    """Return how all entries of a pod resolve, including the claim for extended resources."""
+    """Return how all entries of a pod resolve, including the claim for extended resources.
+
+    `group` is the pod's PodGroup, or None.
+    """
     uses = [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
     extended = pod.status.extendedResourceClaimStatus
     if extended is not None:
@@ -203,11 +209,11 @@ def covers(
 def consumer_to_add(
     claim: ResourceClaim, pod: Pod, group: PodGroup | None, sharing: Sharing
 ) -> ResourceClaimConsumerReference | None:
-    """Return the consumer to add to the reservations of an allocated claim before the pod can use it; None if
-    none is needed.
+    """Return the consumer to add to the reservations of an allocated claim before the pod can use it.
 
-    `group` is set if the pod uses the claim through its PodGroup. A claim without reservations can be deallocated
-    at any time, even if it is open to any pod; only a write to the claim proves that it was not.
+    Returns None if none is needed. `group` is set if the pod uses the claim through its PodGroup. A claim without
+    reservations can be deallocated at any time, even if it is open to any pod; only a write to the claim proves that
+    it was not.
     """
     if is_open(claim, sharing):
         if claim.status.reservedFor:

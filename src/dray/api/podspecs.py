@@ -18,12 +18,15 @@ _REFERENCE = re.compile(
 
 
 def template_defaults(holder: Tree) -> None:
-    """Add the defaults of a pod spec to the `template` of a PodTemplate or workload."""
+    """Add the defaults of a pod spec to the `template` of a PodTemplate or workload, in place.
+
+    A missing template is created.
+    """
     spec_defaults(holder.setdefault("template", {}).setdefault("spec", {}))
 
 
 def spec_defaults(spec: Tree) -> None:
-    """Add the defaults to a pod spec."""
+    """Add the defaults to a pod spec, in place."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")

@@ -26,7 +26,7 @@ class PoolName(NamedTuple):
 
 
 def by_pool(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlice]]:
-    """Return the slices by pool, sorted by name."""
+    """Return the slices by pool, in each pool sorted by name. Slices of all generations are included."""
     pools: dict[PoolName, list[ResourceSlice]] = {}
     for slice_ in sorted(slices, key=lambda slice_: slice_.metadata.name):
         pools.setdefault(PoolName(slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
@@ -34,7 +34,10 @@ def by_pool(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlic
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Return the slices with the newest generation of a pool; drivers delete older ones later."""
+    """Return the slices with the newest generation; drivers delete older ones later.
+
+    All slices must belong to one pool.
+    """
     known = [*slices]
     generation = max((one.spec.pool.generation for one in known), default=0)
     return [one for one in known if one.spec.pool.generation == generation]
@@ -55,6 +58,10 @@ def problem_of(
 
 
 def _missing(slices: Sequence[ResourceSlice], published: int) -> PoolProblem | None:
+    """Return the problem if the number of slices is not the expected one, otherwise None.
+
+    `published` is the number of all slices of the generation.
+    """
     expected = [one.spec.pool.resourceSliceCount for one in slices]
     if expected[0] in (published, len(slices)):
         return None
@@ -64,6 +71,7 @@ def _missing(slices: Sequence[ResourceSlice], published: int) -> PoolProblem | N
 
 
 def _published_twice(slices: Sequence[ResourceSlice]) -> PoolProblem | None:
+    """Return the problem if two devices have the same name, otherwise None."""
     seen: set[str] = set()
     for one in slices:
         for device in one.spec.devices:

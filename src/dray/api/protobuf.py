@@ -92,12 +92,18 @@ def encode(tree: Tree) -> bytes:
 
 
 def encode_message(tree: Tree) -> bytes:
-    """Encode an object as a protobuf message without an envelope."""
+    """Encode an object as a protobuf message without an envelope.
+
+    Raises NotAcceptable if the kind has no protobuf form.
+    """
     return _serialized(_sent_name(tree), tree)
 
 
 def encode_part(tree: Tree, item: Tree | None = None) -> bytes:
-    """Encode a part of a list: the metadata in `tree`, or one item. `tree` has the kind and version of the list."""
+    """Encode a part of a list: the metadata in `tree`, or one item. `tree` has the kind and version of the list.
+
+    Raises NotAcceptable if the kind has no protobuf form.
+    """
     return _serialized(_sent_name(tree), {"metadata": tree.get("metadata")} if item is None else {"items": [item]})
 
 
@@ -116,6 +122,7 @@ def _varint(number: int) -> bytes:
 
 
 def _sent_name(tree: Tree) -> str:
+    """Return the schema name for an object or list. Raises NotAcceptable if the kind has no protobuf form."""
     api_version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
     name = _message_name(api_version, kind)
     if name is None:
@@ -128,7 +135,10 @@ def _serialized(name: str, tree: Tree) -> bytes:
 
 
 def encode_event(type_: str, body: bytes) -> bytes:
-    """Return a frame of a watch: its length and an event that contains an encoded object with envelope."""
+    """Return a frame of a watch: its length in four bytes, and an event that contains an encoded object.
+
+    `type_` is the type of the event, such as ADDED; `body` is the object with envelope.
+    """
     event = message_class("WatchEvent")(type=type_, object={"raw": body}).SerializeToString()
     return len(event).to_bytes(4, "big") + event
 
@@ -139,6 +149,7 @@ def has_form(api_version: str) -> bool:
 
 
 def _parse(message: ProtoMessage, data: bytes, what: str) -> None:
+    """Parse bytes into a message, in place. Raises BadRequest, which names `what`, if they are invalid."""
     try:
         message.ParseFromString(data)
     except DecodeError as error:
@@ -284,6 +295,7 @@ def _same(value: Any) -> Any:
 
 
 def _read_time(message: Any) -> str | None:
+    """Return the timestamp in a message, or None if it is empty."""
     if not message.ListFields():
         return None  # Go encodes an unset time as an empty message
     moment = _EPOCH + timedelta(seconds=message.seconds)
@@ -291,6 +303,10 @@ def _read_time(message: Any) -> str | None:
 
 
 def _read_microtime(message: Any) -> str | None:
+    """Return the timestamp with microseconds in a message, or None if its time is empty.
+
+    Raises ValueError if the nanoseconds are out of range.
+    """
     seconds = _read_time(message)
     if not 0 <= message.nanos < 1_000_000_000:
         raise ValueError(f"{message.nanos} nanoseconds are no part of a second")
@@ -316,6 +332,7 @@ def _read_raw(message: Any) -> Any:
 
 
 def _shape_bytes(text: str) -> bytes:
+    """Decode base64 text. Raises BadRequest if it is invalid."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

@@ -67,7 +67,10 @@ def type_name(type_: str) -> str:
 
 
 def message_class(name: str) -> type[ProtoMessage]:
-    """Return the class of a message, by its schema name or the name of an envelope."""
+    """Return the class of a message, by its schema name or the name of an envelope.
+
+    Raises KeyError if the name is unknown.
+    """
     return _classes()[f"{PACKAGE}.{_identifier(name)}"]
 
 

@@ -99,7 +99,10 @@ class Quantity:
 
     @classmethod
     def from_json(cls, value: str | int | float | None) -> Quantity:
-        """Parse a JSON quantity: null is zero, surrounding whitespace is ignored. Raises QuantityError."""
+        """Parse a JSON quantity: null is zero, surrounding whitespace is ignored.
+
+        Raises QuantityError if the value is invalid.
+        """
         if value is None:
             return ZERO
         return cls.parse(value.strip() if isinstance(value, str) else value)
@@ -224,6 +227,7 @@ def _restore(unscaled: int, scale: int, format: QuantityFormat, exact64: bool, t
 
 
 def _decimal_text(value: int | float) -> str:
+    """Return a JSON number as text. Raises QuantityError if an integer has too many digits."""
     if isinstance(value, float):
         return repr(value)
     if abs(value) >= 10**_MAX_DIGITS:
@@ -258,6 +262,10 @@ def _parse(text: str) -> Quantity:
 
 
 def _interpret_suffix(suffix: str) -> tuple[int, QuantityFormat]:
+    """Return the exponent of a suffix, of two for binary units and of ten for others, and its format.
+
+    Raises QuantityError if the suffix is unknown.
+    """
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], QuantityFormat.DECIMAL_SI
     if suffix in _BINARY:
@@ -320,6 +328,7 @@ def _divide_up(value: int, digits: int) -> int:
 
 
 def _compare(a: Quantity, b: Quantity) -> int:
+    """Return -1, 0 or 1 if `a` is less than, equal to or greater than `b`."""
     if a.scale == b.scale:
         return (a.unscaled > b.unscaled) - (a.unscaled < b.unscaled)
     if a.sign != b.sign or not a.unscaled:
@@ -355,6 +364,7 @@ def _align(a: Quantity, b: Quantity) -> tuple[int, int, int]:
 
 
 def _strip_tens(value: int, scale: int) -> tuple[int, int]:
+    """Return the value without trailing zeros, and the scale increased by their number; 0 and 0 for zero."""
     if not value:
         return 0, 0
     while value % 10 == 0:

@@ -89,7 +89,10 @@ _derived: dict[str, dict[tuple[str, Callable[[str], Any]], Any]] = {}  # cached 
 
 
 def message(name: str) -> Message:
-    """Return a message by its full name, built-in or of a custom resource. Raises KeyError."""
+    """Return a message by its full name, built-in or of a custom resource.
+
+    Raises KeyError if there is no such message.
+    """
     return table().get(name) or _custom[name.partition("/")[0]][name]
 
 
@@ -108,11 +111,11 @@ def is_known(name: str) -> bool:
 
 
 def define(name: str, messages: Mapping[str, Message]) -> None:
-    """Add the messages of a custom resource."""
+    """Add the messages of a custom resource, by full name. `name` is the message of the kind itself."""
     _custom[name] = messages
 
 
 def forget(name: str) -> None:
-    """Remove the messages of a custom resource, and everything cached for them."""
+    """Remove the messages of a custom resource, and everything cached for them; nothing if the name is unknown."""
     _custom.pop(name, None)
     _derived.pop(name, None)

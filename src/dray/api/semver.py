@@ -48,10 +48,9 @@ class Semver:
 
     @classmethod
     def parse(cls, text: str, *, normalize: bool = False) -> Semver:
-        """Parse a version. `normalize` removes a leading v and leading zeros and adds a missing minor and patch
-        number.
+        """Parse a version. Raises SemverError if the text is invalid.
 
-        Raises SemverError.
+        `normalize` removes a leading v and leading zeros and adds a missing minor and patch number.
         """
         return _parse(_normalize(text) if normalize else text)
 
@@ -135,6 +134,7 @@ def _parse(text: str) -> Semver:
 
 
 def _number(text: str, name: str) -> int:
+    """Parse the major, minor or patch number; `name` is for the message. Raises SemverError if it is invalid."""
     if not _DIGITS.match(text):
         raise SemverError(f"Invalid character(s) found in {name} number {quote(text)}")
     if len(text) > 1 and text[0] == "0":
@@ -143,6 +143,7 @@ def _number(text: str, name: str) -> int:
 
 
 def _unsigned(text: str) -> int:
+    """Parse an unsigned 64-bit number. Raises SemverError if the text is empty or the number too large."""
     if not text:
         raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
     if len(text) > 20 or int(text) > _MAX_UINT64:
@@ -151,6 +152,7 @@ def _unsigned(text: str) -> int:
 
 
 def _prerelease_part(text: str) -> int | str:
+    """Return a part of the prerelease, as a number if it has only digits. Raises SemverError if it is invalid."""
     if not text:
         raise SemverError("Prerelease is empty")
     if _DIGITS.match(text):
@@ -163,6 +165,7 @@ def _prerelease_part(text: str) -> int | str:
 
 
 def _build_part(text: str) -> str:
+    """Return a part of the build metadata unchanged. Raises SemverError if it is invalid."""
     if not text:
         raise SemverError("Build meta data is empty")
     if not _IDENTIFIER.match(text):

@@ -20,27 +20,30 @@ def tree_of(object_: Wire | None) -> Tree:
 
 
 def fill(tree: Tree, name: str, value: Any) -> None:
-    """Set a field if it is missing or empty."""
+    """Set a field, in place, if it is missing or empty (also 0 or False)."""
     if not tree.get(name):
         tree[name] = value
 
 
 def rename(tree: Tree, names: dict[str, str]) -> None:
-    """Rename fields of a tree, in place."""
+    """Rename fields of a tree, in place, from the keys of `names` to its values. Missing fields are ignored."""
     for old, new in names.items():
         if old in tree:
             tree[new] = tree.pop(old)
 
 
 def lend(tree: Tree, old: Tree, names: tuple[str, ...]) -> None:
-    """Copy fields that are missing in a tree from the old object, because an older version lacks them."""
+    """Copy fields that are missing in a tree from the old object, because an older version lacks them.
+
+    Changes the tree in place. Fields that the old object lacks are left out.
+    """
     for name in names:
         if name in old:
             tree.setdefault(name, old[name])
 
 
 def add_finalizer(tree: Tree, finalizer: str) -> None:
-    """Add a finalizer to an object unless it is already present."""
+    """Add a finalizer to an object, in place, unless it is already present."""
     metadata = tree.setdefault("metadata", {})
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]

@@ -60,7 +60,10 @@ class ExtendedNames(NamedTuple):
 
 
 def usage_of(resource: Resource, obj: Wire, extended: ExtendedNames | None = None) -> Usage:
-    """Return the usage of an object by quota resource. With `extended`, claims also count as extended resources."""
+    """Return the usage of an object by quota resource. With `extended`, claims also count as extended resources.
+
+    A finished pod counts only as an object (`count/pods`).
+    """
     used: Usage = {f"count/{resource.qualified}": ONE}
     if resource.group == "" and resource.plural in _COUNTED_BY_NAME:
         used[resource.plural] = ONE
@@ -292,6 +295,7 @@ def _value_matches(scope: ScopedResourceSelectorRequirement, value: str) -> bool
 
 
 def _is_best_effort(pod: Pod) -> bool:
+    """Return whether no container of a pod, including init containers, has requests or limits."""
     return not any(
         container.resources.requests or container.resources.limits
         for container in (*pod.spec.containers, *pod.spec.initContainers)

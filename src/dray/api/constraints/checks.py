@@ -71,12 +71,15 @@ def repeats(items: Sequence[Any], attributes: Sequence[str]) -> bool:
 
 
 def matched(old: Sequence[Any] | None, attributes: Sequence[str]) -> Any:
-    """Return the elements of the previous list: by key if the list has keys, otherwise the list itself."""
+    """Return the elements of the previous list: by key if the list has keys, otherwise the list itself.
+
+    For None, the result is empty, or None without keys.
+    """
     return {_key(item, attributes): item for item in old or ()} if attributes else old
 
 
 def before(known: Any, item: Any, attributes: Sequence[str]) -> Any:
-    """Return the previous element that `item` replaces, or None."""
+    """Return the previous element that `item` replaces, or None. `known` is the result of `matched`."""
     if attributes:
         return known.get(_key(item, attributes))
     return item if item in known else None

@@ -54,7 +54,10 @@ class ConstraintStep(NamedTuple):
 
 @cache
 def function(name: str) -> Callable[..., Any]:
-    """Return the validation function `module.function`; for `module.function:word`, with `word` as first argument."""
+    """Return the validation function `module.function`; for `module.function:word`, with `word` as first argument.
+
+    Raises StopIteration or AttributeError if the function does not exist.
+    """
     name, _, word = name.partition(":")
     module, _, attribute_ = name.rpartition(".")
     home = next(package for package in _PACKAGES if find_spec(f"{package}.{module}") is not None)

@@ -37,6 +37,7 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _time(text: str) -> datetime:
+    """Parse an RFC 3339 time. Raises ValueError if the text is invalid."""
     if not _TIME.fullmatch(text):
         raise ValueError(text)
     return datetime.fromisoformat(text.upper())

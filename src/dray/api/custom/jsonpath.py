@@ -96,7 +96,10 @@ def find(path: str, value: Any, reach: PathBudget | None = None) -> Iterator[Any
 
 
 def first(path: str, value: Any, reach: PathBudget | None = None) -> Any:
-    """Return the first value that a path selects in `value`, or None. Raises TooFar if `reach` is exhausted."""
+    """Return the first value that a path selects in `value`, or None if it selects none.
+
+    Raises PathError for an invalid path, and TooFar if `reach` is exhausted.
+    """
     return next(find(path, value, reach), None)
 
 
@@ -135,6 +138,7 @@ def _steps(text: str) -> Iterator[JsonPathStep]:
 
 
 def _closing(text: str, position: int) -> int:
+    """Return the index of the `]` that closes the `[` at a position. Raises PathError if it is missing."""
     depth, quoted = 0, ""
     for index in range(position, len(text)):
         char = text[index]

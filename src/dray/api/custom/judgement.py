@@ -36,7 +36,8 @@ def judged(
 ) -> list[FieldError]:
     """Validate an object. Returns its field errors; `old` is the object that it replaces, or None.
 
-    CEL rules are not evaluated after certain value errors; an additional error says so.
+    CEL rules are not evaluated after certain value errors; an additional error says so. Raises the exception of
+    `interrupt`.
     """
     found = values.value_faults(node, tree, UNSET if old is None else old, interrupt)
     if not node.has_rules:

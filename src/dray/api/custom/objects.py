@@ -59,7 +59,7 @@ def from_tree(tree: Tree) -> CustomObject:
 
 
 def decode(value: bytes) -> CustomObject:
-    """Decode an object from its stored bytes."""
+    """Decode an object from its stored bytes, with any top-level fields."""
     try:
         return _decoder.decode(value)
     except msgspec.ValidationError:

@@ -90,7 +90,10 @@ class DefaultsBudget:
 
 
 def fill(node: SchemaNode, value: Any, room: DefaultsBudget | None = None) -> None:
-    """Remove nulls that are not permitted and add defaults, in place. Raises TooLarge if `room` is exhausted."""
+    """Remove nulls that are not permitted and add defaults, in place. Raises TooLarge if `room` is exhausted.
+
+    Without `room`, the size of the defaults is not limited.
+    """
     if isinstance(value, dict):
         _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:

@@ -85,10 +85,10 @@ class _Judgement:
 
 
 def value_faults(node: SchemaNode, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
-    """Validate a value. Returns its field errors with paths relative to the value; `old` is the value that it
-    replaces.
+    """Validate a value. Returns its field errors with paths relative to the value; empty if it is valid.
 
-    Raises the exception of `interrupt`.
+    `old` is the value that it replaces, or UNSET. If the validation takes too many steps, one error that says so is
+    the only one. Raises the exception of `interrupt`.
     """
     try:
         found = [*_judged(node, value, "", old, _Judgement(interrupt))]

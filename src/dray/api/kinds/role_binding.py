@@ -40,7 +40,7 @@ BINDING_DEFAULTS = {"roleRef.apiGroup": RBAC}
 
 
 def subject_groups(tree: Tree) -> None:
-    """Set the apiGroup of users and groups to the RBAC group if it is missing."""
+    """Set the apiGroup of users and groups to the RBAC group if it is missing or empty, in place."""
     for subject in tree.get("subjects") or ():
         if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = RBAC

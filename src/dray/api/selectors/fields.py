@@ -50,6 +50,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return not self.conditions
 
     def matches(self, object_: Any) -> bool:
+        """Return whether an object meets all conditions; True if there are none."""
         for read, (_, value, equal) in zip(self.readers, self.conditions, strict=True):
             if (read(object_) == value) is not equal:
                 return False
@@ -88,6 +89,7 @@ def _offered(resource: Resource) -> Mapping[str, FieldReader]:
 
 
 def _terms(text: str) -> list[str]:
+    """Return the terms of a selector between commas, without empty ones. Raises BadRequest for a syntax error."""
     terms = []
     position = 0
     while position < len(text):
@@ -100,6 +102,7 @@ def _terms(text: str) -> list[str]:
 
 
 def _unescape(value: str, text: str) -> str:
+    """Return a value without escapes. Raises BadRequest, which shows `text`, if the value is invalid."""
     clean = _ESCAPED.sub(r"\1", value)
     if "\\" in _ESCAPED.sub("", value) or re.search(r"(?<!\\)=", _ESCAPED.sub("", value)):
         raise BadRequest(f"invalid selector: '{text}'; can't understand '{value}'")

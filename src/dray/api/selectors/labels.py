@@ -38,6 +38,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     values: Collection[str] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether these labels meet the requirement.
+
+        A missing label meets `notin`, `!=` and `!`. `gt` and `lt` need integers on both sides.
+        """
         value = labels.get(self.key)
         if self.operator in ("in", "=", "=="):
             return value in self.values
@@ -64,6 +68,7 @@ class LabelRequirements(msgspec.Struct, frozen=True, gc=False):
         return not self.requirements and not self.nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether these labels meet all requirements; False for the compiled form of a missing selector."""
         for requirement in self.requirements:
             if not requirement.matches(labels):
                 return False
@@ -80,7 +85,10 @@ def spelled_out(selector: AnySelector) -> meta.LabelSelector | None:
 
 
 def label_selector(selector: AnySelector) -> LabelRequirements:
-    """Return the compiled form of a selector in an object. None matches nothing."""
+    """Return the compiled form of a selector in an object. None matches nothing, an empty selector everything.
+
+    Expressions with an unknown operator are ignored.
+    """
     selector = spelled_out(selector)
     if selector is None:
         return NOTHING
@@ -99,11 +107,15 @@ def _values(said: tuple[str, ...]) -> Collection[str]:
 
 
 def parse(text: str) -> LabelRequirements:
-    """Parse the text form of a label selector. Raises SelectorError."""
+    """Parse the text form of a label selector; an empty text matches everything.
+
+    Raises SelectorError if the text is invalid.
+    """
     return LabelRequirements(_RequirementParser(text).requirements()) if text.strip() else EVERYTHING
 
 
 def _integer(text: str | None) -> int | None:
+    """Return the 64-bit integer in a text, or None if it has none or the text is None."""
     if text is None or not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         return None
     value = int(text)
@@ -218,6 +230,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _checked(requirement: Requirement) -> Requirement:
+    """Return the requirement unchanged. Raises SelectorError if its values are invalid."""
     if requirement.operator in ("in", "notin") and not requirement.values:
         raise SelectorError(str(invalid("values", [], "for 'in', 'notin' operators, values set can't be empty")))
     if requirement.operator in ("gt", "lt") and _integer(bound := next(iter(requirement.values))) is None:

@@ -38,6 +38,7 @@ def _all_hold(requirements: Iterable[core.NodeSelectorRequirement], values: Mapp
 
 
 def _holds(requirement: core.NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
+    """Return whether these values meet a requirement; False for an unknown operator."""
     operator = _OPERATORS.get(requirement.operator)
     if operator is None or (operator in ("gt", "lt") and len(requirement.values) != 1):
         return False

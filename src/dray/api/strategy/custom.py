@@ -19,14 +19,20 @@ _OWN_METADATA = ("annotations", "finalizers", "labels", "ownerReferences", "dele
 
 
 def prepare_create(resource: Resource, tree: Tree) -> None:
-    """Remove the status of a new custom object if it has a status subresource, and set the generation to 1."""
+    """Remove the status of a new custom object if it has a status subresource, and set the generation to 1.
+
+    Changes the tree in place.
+    """
     if "status" in resource.subresources:
         tree.pop("status", None)
     tree.setdefault("metadata", {})["generation"] = 1
 
 
 def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str) -> None:
-    """Revert changes that an update must not make, and increment the generation if a counted field has changed."""
+    """Revert changes that an update must not make, and increment the generation if a counted field has changed.
+
+    Changes the tree in place. Labels and other metadata do not count, nor does the status if it is a subresource.
+    """
     before = members(cast(CustomObject, old))
     if subresource == "status":
         _keep_all_but_status(tree, before, old)

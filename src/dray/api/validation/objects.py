@@ -47,7 +47,10 @@ def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[F
 def validate_update(
     resource: Resource, object_: Wire, old: Wire, subresource: str, context: Context
 ) -> list[FieldError]:
-    """Validate an update. Returns the field errors of `object_`; `old` is the object that it replaces."""
+    """Validate an update. Returns the field errors of `object_`; empty if it is valid.
+
+    `old` is the object that it replaces; `subresource` is empty for the object itself.
+    """
     if resource.custom is not None:
         return list(custom.update(resource, object_, old, context))
     rules = resource.rules
