@@ -52,8 +52,10 @@ class Background:
     async def compute(self, computation: Computation[T], kind: str, user: str = "", job: Hashable | None = None) -> T:
         """Run a computation in the worker process. Returns its result. Cancelling the task ends the computation.
 
-        Kinds take turns, as do the users of a kind and the jobs of a user. Computations of one job run in order.
-        Raises ComputationFailed, or a pickling error.
+        Kinds take turns, as do the users of a kind and the jobs of a user. Computations of one job run in order;
+        without `job`, each is a job of its own. Raises ComputationFailed if the computation raises an error, its
+        process ends repeatedly, or this object is closed. Raises a pickling error if the computation cannot be
+        pickled.
         """
         for _ in range(TRIES):
             if self._is_closed:

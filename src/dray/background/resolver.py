@@ -56,7 +56,8 @@ class Resolver:
     async def run(self, user: str, is_large: bool, step: Callable[..., T], *arguments: Any) -> T:
         """Run a step until it has all it needs. Returns its result.
 
-        A large step runs in the worker thread, in its user's turn.
+        A large step runs in the worker thread, in its user's turn. Each time the step raises `Lacking`, its needs are
+        obtained and it runs again from the beginning; other errors are raised.
         """
         while True:
             try:

@@ -116,7 +116,7 @@ class Rotation:
                 self._changed.notify_all()
 
     def next(self) -> tuple[int, ComputationOutcome]:
-        """Give turns to computations until one ends. Returns its number and outcome."""
+        """Give turns to computations until one ends. Returns its number and outcome. Blocks while none can run."""
         with self._changed:
             while True:
                 queued = self._waiting.choose(self._may_run)

@@ -62,7 +62,10 @@ async def in_thread(user: str, work: Callable[..., T], *arguments: object) -> T:
 
 
 async def in_thread_if_large(size: int, compute: Callable[..., T], *arguments: object) -> T:
-    """Return the result of a controller's pure computation on `size` objects; uses the thread if there are many."""
+    """Return the result of a controller's pure computation on `size` objects; uses the thread if there are many.
+
+    Up to ON_THE_LOOP objects, it is computed at once on the event loop.
+    """
     if size <= ON_THE_LOOP:
         return compute(*arguments)
     return await in_thread("controllers", compute, *arguments)

@@ -51,7 +51,7 @@ class UsersInTurn:
         return future
 
     def give(self) -> bool:
-        """Give the next request its turn. Returns False if none waits."""
+        """Give the next request its turn. Returns whether there was one; cancelled requests are skipped."""
         while self._waiting:
             user, queue = next(iter(self._waiting.items()))
             del self._waiting[user]
@@ -194,7 +194,7 @@ class LoopShare:
         self._renews = False
 
     def give_at_once(self, units: int) -> bool:
-        """Take units of work unless others wait. Returns False if the caller must wait."""
+        """Take units of work unless others wait or the allowance is used up. Returns False if the caller must wait."""
         return not self._waiting and self._give(units)
 
     async def wait(self, units: int) -> None:
@@ -269,7 +269,10 @@ def _running() -> _Loop:
 
 
 async def in_turns(items: Sequence[T], units: int = SCAN) -> AsyncGenerator[Sequence[T], None]:
-    """Yield the items in parts, taking `units` of work per item before each part."""
+    """Yield the items in parts, taking `units` of work per item before each part.
+
+    No part is empty, so nothing is yielded without items.
+    """
     size = max(1, ALLOWANCE // 2 // units)
     for start in range(0, len(items), size):
         part = items[start : start + size]

@@ -82,8 +82,8 @@ class Cache:
     ) -> "Cache":
         """Load the whole state and follow the log from there. Returns the cache.
 
-        `decode` converts values for readers. `cold` are prefixes of keys that are rarely read; their decoded
-        values are dropped.
+        `decode` converts values for readers. `clock` returns seconds, and `watch_limit` is the number of events that
+        may wait in one watch. `cold` are prefixes of keys that are rarely read; their decoded values are dropped.
         """
         cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit, cold=cold)
         await cache._load(max(await log.head() - log.replay, 0))
@@ -114,11 +114,11 @@ class Cache:
     # Writing
 
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
-        """Commit the operations as `Log.commit` does. When the call returns, the cache has the change and
-        subscribers have received it.
+        """Commit the operations as `Log.commit` does. Returns the revision of the commit.
 
-        Raises RevisionConflict; then the cache already has the conflicting change, so reading and retrying can
-        succeed.
+        When the call returns, the cache has the change and subscribers have received it, unless catching up takes too
+        long, which is logged. Raises RevisionConflict; then the cache already has the conflicting change, so reading
+        and retrying can succeed.
         """
         begun = time.perf_counter()
         try:
@@ -145,7 +145,7 @@ class Cache:
         return self._history.floor
 
     def get(self, key: str) -> KeyVersion | None:
-        """Return the current version of a key, or None if it does not exist."""
+        """Return the current version of a key, or None if it does not exist (also after its deletion)."""
         return self._latest.get(key)
 
     def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
@@ -162,7 +162,7 @@ class Cache:
         return self._list_at(revision, prefix, after, limit)
 
     def count(self, prefix: str) -> int:
-        """Return the number of keys under a prefix."""
+        """Return the number of keys under a prefix, which must end in a slash or be empty."""
         keys = self._range(prefix, "")
         return len(keys) - self._removed(prefix, "")
 
@@ -194,7 +194,10 @@ class Cache:
             count(self.measures.lag, time.perf_counter() - begun)
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:
-        """Wait until the cache has reached the revision. Raises TimeoutError after `timeout` seconds."""
+        """Wait until the cache has reached the revision.
+
+        Raises TimeoutError after `timeout` seconds (None: no limit), and Closed if the cache is closed before.
+        """
         if self._closed:
             raise Closed("the cache")
         if self.revision >= revision:
@@ -214,19 +217,20 @@ class Cache:
     def watch(self, prefix: str, after: int) -> Watch:
         """Return a watch that yields every event after the revision, exactly once and in order.
 
-        Raises RevisionExpired if the history does not reach back to the revision.
+        `prefix` is empty, ends in a slash, or is a single key. Raises RevisionExpired if the history does not reach
+        back to the revision, and Closed if the cache is closed.
         """
         watch = Watch(lambda: self.revision, self._watch_limit)
         watch.begin(self.subscribe(prefix, after, watch.take, watch.lose))
         return watch
 
     def subscribe(self, prefix: str, after: int, deliver: Deliver, lost: Lost) -> Subscription:
-        """Subscribe to every event after the revision: `deliver` gets batches during the commit, `lost` the
-        reason if the subscription ends.
+        """Subscribe to every event after the revision: `deliver` gets batches during the commit, `lost` the reason if
+        the subscription ends.
 
-        Events that already happened are delivered before this call returns. `deliver` must not block; if it
-        raises an exception, the subscription ends. Raises RevisionExpired if the history does not reach back to
-        the revision.
+        Events that already happened are delivered before this call returns. `deliver` must not block; if it raises an
+        exception, the subscription ends. Raises RevisionExpired if the history does not reach back to the revision,
+        and Closed if the cache is closed.
         """
         if self._closed:
             raise Closed("the cache")
@@ -366,7 +370,7 @@ class Cache:
         return keys.range(prefix, after) if keys is not None else []
 
     def _removed(self, prefix: str, after: str) -> int:
-        """Return the number of removed keys in the range."""
+        """Return the number of removed keys in the range: those under the prefix that are greater than `after`."""
         if not prefix:
             return sum(keys.removed("", after) for keys in self._collections.values())
         keys = self._collections.get(prefix[: prefix.find("/") + 1])

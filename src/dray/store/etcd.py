@@ -153,10 +153,11 @@ class EtcdLog:
         return [await self._lease(op.ttl) if op.ttl is not None and op.value is not None else 0 for op in ops]
 
     async def _own_work(self, ops: Sequence[Op], conflict: RevisionConflict) -> int:
-        """Return the revision of a commit whose response was lost, if its conflict shows that the first attempt
-        was done.
+        """Return the revision of a commit whose response was lost, if its conflict shows that the first attempt was
+        done.
 
-        Raises Unavailable if the conflict is with another writer.
+        That is so if the conflicting key has the value (or the absence) that the commit gives it. Raises Unavailable
+        if the conflict is with another writer.
         """
         op = next(op for op in ops if op.key == conflict.key)
         answer = await self._range(pb.RangeRequest(key=self._key(op.key)))
@@ -197,7 +198,10 @@ class EtcdLog:
         return RangePage(versions, end_of(at or answer.header.revision), answer.count - len(versions))
 
     async def _oldest(self, revision: int, head: int) -> int:
-        """Return the oldest readable revision after a compaction; only a watch reports it. Returns `head` if unknown."""
+        """Return the oldest readable revision after a compaction; only a watch reports it. Returns `head` if unknown.
+
+        `revision` is the revision that could not be read.
+        """
         try:
             async with aclosing(self._watch(revision)) as watch:
                 await anext(watch, None)
@@ -220,10 +224,11 @@ class EtcdLog:
             self._tails.remove(tail)
 
     async def _watch(self, after: int) -> AsyncGenerator[Batch, None]:
-        """Yield the batches of one watch stream until it breaks. Raises Compacted.
+        """Yield the batches of one watch stream until it breaks. Raises Compacted if the revisions after `after` are
+        gone.
 
-        The watch starts one revision early, and this revision is skipped: etcd does not report Compacted for a
-        watch that starts exactly at the compacted revision, although a deletion at this revision may be missing.
+        The watch starts one revision early, and this revision is skipped: etcd does not report Compacted for a watch
+        that starts exactly at the compacted revision, although a deletion at this revision may be missing.
         """
         endpoint, stream = self._client.watch()
         create = pb.WatchCreateRequest(
@@ -305,7 +310,10 @@ class EtcdLog:
         await self._client.call(TXN, request)
 
     async def ttls(self, revision: int) -> dict[str, float]:
-        """Return the remaining seconds until expiry of the keys with a TTL that exist at the revision."""
+        """Return the remaining seconds until expiry of the keys with a TTL that exist at the revision, by key.
+
+        The seconds of an expired lease are 0.
+        """
         leases: dict[str, int] = {}
         start, more = self._prefix + b"\1", True
         while more:
@@ -328,7 +336,8 @@ class EtcdLog:
         """Check whether etcd can be written: send a transaction whose condition is never true, so that it changes
         nothing.
 
-        Raises Unavailable if etcd has no space or no majority, because it rejects such a transaction too.
+        Raises Unavailable if etcd has no space or no majority, because it rejects such a transaction too. Raises
+        Closed if the log is closed.
         """
         if self._closed:
             raise Closed("the log")

@@ -122,7 +122,10 @@ class CommitBatches:
             self._send()
 
     def _next_batch(self) -> list[WaitingCommit]:
-        """Remove and return the oldest commits that fit in a batch and share no key with earlier ones."""
+        """Remove and return the oldest commits that fit in a batch and share no key with earlier ones.
+
+        The list is empty if all commits have to wait. A commit that is larger than a batch is a batch of its own.
+        """
         taken: set[str] = set().union(*self._in_flight.values())
         batch: list[WaitingCommit] = []
         left: list[WaitingCommit] = []

@@ -66,7 +66,10 @@ class EtcdTls:
     key: Path | None = None
 
     def credentials(self) -> Any:
-        """Read the files. Returns gRPC credentials; raises StoreError."""
+        """Read the files. Returns gRPC credentials.
+
+        Raises StoreError if a file cannot be read or used, or if only one of certificate and key is given.
+        """
         try:
             ca, cert, key = (read_regular(path) if path else None for path in (self.ca, self.cert, self.key))
         except OSError as error:
@@ -101,7 +104,7 @@ class EtcdUser:
     password_file: Path
 
     def password(self) -> str:
-        """Read the password from its file. Raises StoreError."""
+        """Read the password from the first line of its file. Raises StoreError if the file cannot be read."""
         try:
             return read_regular(self.password_file).decode().split("\n", 1)[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +174,8 @@ class EtcdClient:
     async def call(self, method: tuple[str, type[ResponseType]], request: ProtobufMessage) -> tuple[ResponseType, bool]:
         """Send a request. Returns the response, and whether an earlier attempt may have been done as well.
 
-        Tries one endpoint after the other. Raises EtcdRefused, or Unavailable if no endpoint responds.
+        Tries one endpoint after the other. Raises EtcdRefused for an error that other endpoints would return as well,
+        or Unavailable if no endpoint responds in time.
         """
         failure = None
         attempts = 0

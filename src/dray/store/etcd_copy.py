@@ -48,9 +48,10 @@ def _rows(versions: Sequence[KeyVersion], deadlines: dict[str, float]) -> Iterat
 
 
 async def write(log: EtcdLog, recovered: Recovered) -> None:
-    """Write all keys below an empty prefix, and read them back to verify them. Raises Unreadable.
+    """Write all keys below an empty prefix, and read them back to verify them.
 
-    Until this is complete, no server can open the log.
+    Raises Unreadable if the prefix has keys already, or if the result differs. Until this is complete, no server can
+    open the log.
     """
     if (await log.load(limit=1)).versions:
         raise Unreadable(f"etcd has keys below {log.prefix} already; choose another prefix")

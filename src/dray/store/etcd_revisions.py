@@ -31,7 +31,7 @@ DELETIONS = b"\0deletions"
 
 
 def revision_of(transaction: int, position: int) -> int:
-    """Return the log's revision of the commit at a position of an etcd transaction."""
+    """Return the log's revision of the commit at a position of an etcd transaction (etcd's revision)."""
     return transaction << _BITS | position
 
 
@@ -51,7 +51,7 @@ def complete_at(revision: int) -> int:
 
 
 def first_position(commits: int) -> int:
-    """Return the position of the first of `commits` commits, of which the last has the last position."""
+    """Return the position of the first of `commits` commits, of which the last has the last position, LAST."""
     return LAST + 1 - commits
 
 
@@ -97,7 +97,10 @@ def state(key: str, kv: pb.KeyValue) -> KeyVersion:
 
 
 def changes(prefix: bytes, events: Iterable[pb.Event]) -> Iterator[KeyVersion]:
-    """Yield the changes that a watch reports, in order. etcd never splits a transaction between two reports."""
+    """Yield the changes that a watch reports, in order. etcd never splits a transaction between two reports.
+
+    `prefix` is removed from the keys. Internal keys are left out. A deletion has the value None and `created` 0.
+    """
     for transaction, together in groupby(events, lambda event: event.kv.mod_revision):
         named = [(event.kv.key[len(prefix) :], event) for event in together]
         deleted = [name.decode() for name, event in named if event.type == pb.Event.DELETE]

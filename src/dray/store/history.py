@@ -93,7 +93,10 @@ class VersionHistory:
             version.undecode(decode)
 
     def forget(self, revision: int, most: int | None = None) -> bool:
-        """Drop events up to a revision, at most about `most`. Returns whether all were dropped."""
+        """Drop events up to a revision, at most about `most` (None: no limit). Returns whether all were dropped.
+
+        All events of one revision are dropped together.
+        """
         forgotten = 0
         while self._events and (oldest := self._events[0].version.revision) <= revision:
             if most is not None and forgotten >= most and oldest > self.floor:
@@ -107,7 +110,10 @@ class VersionHistory:
         return True
 
     def after(self, revision: int) -> list[StoreEvent]:
-        """Return the events after a revision, in order. Raises RevisionExpired."""
+        """Return the events after a revision, in order; empty if there are none.
+
+        Raises RevisionExpired if the history does not reach back to the revision.
+        """
         self._require(revision)
         found: list[StoreEvent] = []
         for event in reversed(self._events):

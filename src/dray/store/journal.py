@@ -89,7 +89,7 @@ class Journal:
             raise Unreadable(f"{self.path} is damaged: {error}; {remedy(self.path)}") from error
 
     def compacted(self) -> int:
-        """Return the revision of the last compaction."""
+        """Return the revision of the last compaction, 0 if there was none."""
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
 
     def undo_after(self, revision: int) -> None:
@@ -142,7 +142,10 @@ def _require_witness_file(path: Path) -> None:
 
 
 def _require_content(path: Path) -> None:
-    """Create a missing database. Raises Unreadable if remains show that one is lost or empty, and OSError."""
+    """Create a missing database. Raises Unreadable if remains show that one is lost, or if the file is empty.
+
+    Raises OSError if the file cannot be opened or created.
+    """
     try:
         os.close(os.open(path, os.O_RDWR))
     except FileNotFoundError:

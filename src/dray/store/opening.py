@@ -23,7 +23,7 @@ _PARAMETERS = {"prefix", "ca", "cert", "key", "user", "password-file"}
 async def open_log(url: str) -> Log:
     """Open the log `memory`, `sqlite:PATH` (or just a path with a slash or ending in .db) or `etcd://HOST:PORT,…`.
 
-    Raises StoreError for an invalid value.
+    Raises StoreError for an invalid value, and if the log cannot be opened.
     """
     if url == "memory":
         return MemoryLog()

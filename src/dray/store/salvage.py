@@ -61,7 +61,9 @@ class _DatabaseFile:
         return found
 
     def missing(self) -> list[str]:
-        """Return one line for missing pages that the header counts, and one per truncated page."""
+        """Return one line per truncated page, and one for missing pages that the header counts. Empty if none is
+        missing.
+        """
         count, there = _word(self.pages.get(1, b""), 28), len(self.pages)
         lines = [f"pages {there + 1} to {count}: missing"] if there < count < there + _MOST_PAGES_OF_A_ROW else []
         return [*(f"page {at}: cut off" for at, page in self.pages.items() if len(page) < _PAGE), *lines]
@@ -88,7 +90,10 @@ def _logged(content: bytes) -> dict[int, bytes]:
 
 
 def salvage(path: Path) -> Salvage:
-    """Recover the readable rows of a database file. Raises OSError."""
+    """Recover the readable rows of a database file. Raises OSError if the file cannot be read.
+
+    Unreadable parts raise nothing; `lost` of the result describes them.
+    """
     file = _DatabaseFile(path)
     free = file.free()
     found = Salvage({}, file.missing())
@@ -146,7 +151,11 @@ def _row(number: int, columns: list[object]) -> LogRow | None:
 
 
 def _record(file: _DatabaseFile, page: bytes, place: int, overflows: set[int]) -> tuple[int, list[object]]:
-    """Return the number and the columns of the row at an offset in a page; the row may continue in overflow pages."""
+    """Return the number and the columns of the row at an offset in a page; the row may continue in overflow pages.
+
+    Adds the overflow pages to `overflows`. Raises ValueError if the row is cut off, and KeyError or IndexError if a
+    page or byte is missing.
+    """
     size, place = _varint(page, place)
     number, place = _varint(page, place)
     most = _PAGE - 35

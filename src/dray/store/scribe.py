@@ -54,7 +54,9 @@ def number(revision: int, position: int = 0) -> int:
 
 
 def checksum(number: int, key: str, value: bytes | None, created: int, deadline: float | None) -> int:
-    """Return the checksum of a row."""
+    """Return the checksum (CRC-32) of a row. `value` None is a deletion, and `deadline` None means that there is
+    none.
+    """
     fixed = _FIXED.pack(number, created, -1.0 if deadline is None else deadline, value is None)
     return crc32(value or b"", crc32(key.encode(), crc32(fixed)))
 
@@ -64,7 +66,10 @@ def revision_checksum(revision: int) -> int:
 
 
 def connect(path: str | Path) -> sqlite3.Connection:
-    """Open a database with the settings that the log needs (write-ahead log, full synchronization)."""
+    """Open a database with the settings that the log needs (write-ahead log, full synchronization).
+
+    Creates the file if it is missing. Raises sqlite3.Error if it cannot be used.
+    """
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         for setting in (
@@ -121,7 +126,10 @@ def page_damage(database: sqlite3.Connection) -> str:
 
 
 def damage(database: sqlite3.Connection, witnessed: int) -> str:
-    """Return a description of damage in the pages, in a row, or at the end of the database; empty if it is intact."""
+    """Return a description of damage in the pages, in a row, or at the end of the database; empty if it is intact.
+
+    `witnessed` is the revision in the witness, which the database must contain.
+    """
     try:
         if found := page_damage(database):
             return found
@@ -213,7 +221,7 @@ class Writer:
         self.witness.close()
 
     def checkpoint_failure(self) -> str:
-        """Return the error of checkpoints since the last call; empty if none."""
+        """Return the error of checkpoints since the last call; empty if none. The next call no longer returns it."""
         failure, self._failure = self._failure, ""
         return failure
 

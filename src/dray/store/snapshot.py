@@ -52,7 +52,10 @@ def read(path: Path) -> Recovered:
 
 
 def recover(path: Path) -> Recovered:
-    """Return the readable content of a database that is not in use, damaged or not. Raises Unreadable."""
+    """Return the readable content of a database that is not in use, damaged or not.
+
+    Raises Unreadable if the file cannot be read or has no readable row.
+    """
     try:
         return read(path)
     except Unreadable as error:

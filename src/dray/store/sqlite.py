@@ -72,7 +72,11 @@ class SqliteLog(MemoryLog):
 
     @classmethod
     async def open(cls, path: str | Path, clock: Callable[[], float] = time.time) -> "SqliteLog":
-        """Open or create the file. Returns the log; raises Unreadable."""
+        """Open or create the file. Returns the log. `clock` returns seconds since 1970, for deadlines.
+
+        Raises Unreadable if the file is damaged, in use or of another program, or if the writing process cannot be
+        started.
+        """
         log = cls(await asyncio.to_thread(Journal, Path(path)), clock)
         try:
             # The content is used only if the scribe, which checks the file at the same time, finds no damage.
@@ -136,7 +140,10 @@ class SqliteLog(MemoryLog):
         self._compacted = self._state.floor
 
     async def close(self) -> None:
-        """Write the commits made so far, then close the file. Raises Unavailable if they could not be written."""
+        """Write the commits made so far, then close the file. Nothing happens if the log is closed already.
+
+        Raises Unavailable if commits could not be written.
+        """
         if self._closed:
             return
         await super().close()
@@ -351,7 +358,7 @@ class Scribe(asyncio.Protocol):
 
 
 def _spawn(journal: Journal, undo_after: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start the scribe process. Returns the process and the connected socket.
+    """Start the scribe process. Returns the process and the connected socket. Raises OSError if it cannot be started.
 
     The process inherits the lock, so no other process opens the file while it writes, even if this process is killed.
     """

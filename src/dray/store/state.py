@@ -41,7 +41,11 @@ class State:
         self._snapshot: tuple[int, list[KeyVersion]] = (-1, [])
 
     def check(self, ops: Sequence[Op]) -> list[KeyVersion]:
-        """Return the versions that the operations create at the next revision. Raises RevisionConflict."""
+        """Return the versions that the operations create at the next revision, in their order.
+
+        The deletion of a missing key creates none. Raises RevisionConflict if a key has another revision than
+        expected, and ValueError for operations that no backend supports.
+        """
         if len(ops) != 1 or ops[0].key < "\1":
             check_keys(ops)
         revision = self.staged + 1
@@ -96,7 +100,10 @@ class State:
             self.staged = self.head
 
     def since(self, after: int) -> list[KeyVersion]:
-        """Return the published versions after a revision, in order. Raises Compacted."""
+        """Return the published versions after a revision, in order; empty if there are none.
+
+        Raises Compacted if the revision is older than the last compaction.
+        """
         if after < self.floor:
             raise Compacted(after, self.floor)
         found: list[KeyVersion] = []
@@ -108,7 +115,11 @@ class State:
         return found
 
     def load(self, revision: int | None, after: str, limit: int | None) -> RangePage:
-        """Return a page of the keys greater than `after` at a revision (None: the newest). Raises Compacted."""
+        """Return a page of the keys greater than `after` at a revision (None: the newest), at most `limit` (None:
+        all).
+
+        Raises ValueError if the revision does not exist yet, and Compacted if it can no longer be read.
+        """
         if revision is None:
             revision = self.head
         if revision > self.head:
@@ -147,7 +158,11 @@ class State:
         return forgotten
 
     def steps(self, revision: int) -> Iterator[int]:
-        """Yield intermediate revisions to compact to, so that callers can pause in between."""
+        """Yield intermediate revisions to compact to, ending with `revision` or the newest, so that callers can pause
+        in between.
+
+        Yields nothing if that revision is compacted already. The caller must compact to each revision.
+        """
         while self.floor < (end := min(revision, self.head)):
             yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 

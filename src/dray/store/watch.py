@@ -170,8 +170,8 @@ class Watch:
         """Return the events since the last call, at least one; an empty sequence after `timeout` seconds without
         events.
 
-        Also returns an empty sequence when `is_ending` is set and nothing is queued. Raises Lagged,
-        RevisionExpired or Closed when the watch has ended.
+        With None, waits without limit. Also returns an empty sequence when `is_ending` is set and nothing is queued.
+        Raises Lagged, RevisionExpired or Closed when the watch has ended, even if events are queued.
         """
         if not self._events and self._error is None and not self.is_ending:
             await self._wait(timeout)
