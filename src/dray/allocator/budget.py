@@ -65,7 +65,10 @@ UNLIMITED = Budget()
 
 
 def steps_in(seconds: float) -> int:
-    """Convert a timeout in seconds, as users configure it, to steps. The result is at least 1."""
+    """Convert a timeout in seconds, as users configure it, to steps.
+
+    The result is at least 1.
+    """
     return max(1, int(seconds * STEPS_PER_SECOND))
 
 
