@@ -40,7 +40,10 @@ class PlanningTask(msgspec.Struct, frozen=True):
 
     @property
     def sharing(self) -> frozenset[str]:
-        """Pods that compete for network-attached devices, if few enough to try all choices; otherwise empty."""
+        """Pods that compete for network-attached devices, if few enough to try all choices; otherwise empty.
+
+        They are given by name.
+        """
         users = [kind for number, kind in enumerate(self.kinds) if any(own.reaches[number] for own in self.packings)]
         if sum(len(kind.units) for kind in users) > EXACT_UNITS:
             return frozenset()

@@ -16,7 +16,10 @@ from dray.sim.cluster import Cluster
 
 
 def servable(kinds: Sequence[PodKind], packings: Sequence[Packings], base: ClusterTemplate) -> list[int]:
-    """Return for each kind how many units the network-attached pools can serve, after all units of earlier kinds."""
+    """Return for each kind how many units the network-attached pools can serve, after all units of earlier kinds.
+
+    The result is in the order of the kinds. All units of a kind that uses no network-attached devices count.
+    """
     cluster: Cluster | None = None
     found = []
     for number, kind in enumerate(kinds):

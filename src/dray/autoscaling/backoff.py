@@ -17,7 +17,10 @@ class NodeGroupBackoff:
         self._until: dict[str, float] = {}
 
     def fail(self, group: str, now: float) -> float:
-        """Record a failure of a group. Returns the seconds for which the group is closed."""
+        """Record a failure of a group. Returns the seconds for which the group is closed.
+
+        `now` is a time in seconds. The pause doubles with each failure, up to a limit.
+        """
         self._failures[group] = self._failures.get(group, 0) + 1
         pause = self._seconds * min(_LONGEST, 2 ** (self._failures[group] - 1))
         self._until[group] = now + pause
@@ -29,5 +32,8 @@ class NodeGroupBackoff:
         self._until.pop(group, None)
 
     def closed(self, now: float) -> list[str]:
-        """Return the groups that are closed now, sorted."""
+        """Return the groups that are closed now, sorted.
+
+        They are given by name. `now` is a time in seconds.
+        """
         return sorted(group for group, until in self._until.items() if until > now)

@@ -38,7 +38,10 @@ class Values(msgspec.Struct, frozen=True):
     rooms: tuple[float, ...]
 
     def bound(self, left: Sequence[int], rooms: Sequence[int]) -> float:
-        """Return a lower bound on the cost of nodes for the units in `left`."""
+        """Return a lower bound on the cost of nodes for the units in `left`.
+
+        `left` has the number of units of each kind, `rooms` the room in each group. Never negative.
+        """
         pairs = zip((*self.units, *self.rooms), (*left, *rooms), strict=True)
         return max(0.0, sum(value * much for value, much in pairs))
 
@@ -68,7 +71,10 @@ class CostModel:
         return [most * units * size * pods**rank for size, rank in zip(self.sizes, self.ranks, strict=True)]
 
     def cost(self, group: int, packing: NodePacking) -> float:
-        """Return the cost of a node with its packing, including fallback steps to lower-ranked alternatives."""
+        """Return the cost of a node with its packing, including fallback steps to lower-ranked alternatives.
+
+        `group` is an index.
+        """
         return self.costs.nodes[group] + self.costs.step * self.steps(group, packing)
 
     def steps(self, group: int, packing: NodePacking) -> int:

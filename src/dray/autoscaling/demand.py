@@ -121,7 +121,10 @@ def _shape(cluster: Cluster, unit: Unit, *, labels: bool) -> bytes:
 
 
 def _pod_shape(cluster: Cluster, pod: Pod, numbers: dict[str, int], *, labels: bool) -> list[object]:
-    """Return everything in a pod that affects scheduling. Claims are given by their number in the unit."""
+    """Return everything in a pod that affects scheduling. Claims are given by their number in the unit.
+
+    With `labels`, labels of the pod count too.
+    """
     spec = pod.spec
     containers = [[one.resources, one.ports, one.restartPolicy] for one in (*spec.initContainers, *spec.containers)]
     uses = [numbers.get(use.claim or "") for use in podclaims.uses_of(pod, cluster.model.objects.group_of(pod))]

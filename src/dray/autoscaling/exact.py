@@ -111,7 +111,10 @@ class _ExactSearch:
         return self._packings[key]
 
     def _excess(self, group: int, packing: NodePacking) -> float:
-        """Return how much a node costs beyond the value of its packing."""
+        """Return how much a node costs beyond the value of its packing.
+
+        `group` is an index.
+        """
         worth = sum(self._values.units[kind] * count for kind, count in packing)
         return self._model.cost(group, packing) - worth
 

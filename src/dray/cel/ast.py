@@ -152,7 +152,10 @@ def duplicate(node: AstNode) -> AstNode:
 
 
 def children(node: AstNode) -> list[AstNode]:
-    """Return the direct subexpressions of a node, in source order except where macro expansion changed the order."""
+    """Return the direct subexpressions of a node, in source order except where macro expansion changed the order.
+
+    Literals and names have none.
+    """
     match node:
         case Select():
             return [node.operand if node.name is None else node.name]

@@ -35,14 +35,20 @@ def boolean(value: Value) -> bool:
 
 
 def field(value: Value, key: Value) -> Value:
-    """Return the field, key or index of a value of any type. For an optional, returns an optional."""
+    """Return the field, key or index of a value of any type. For an optional, returns an optional.
+
+    Raises NoSuchKey if it does not exist, EvaluationError if an index is out of bounds.
+    """
     if value.__class__ is Optional:
         return probe(value, key)
     return qualify(value, key, presence=False)[1]
 
 
 def probe(value: Value, key: Value) -> Value:
-    """Return the field, key or index as an optional, which is empty if it does not exist."""
+    """Return the field, key or index as an optional, which is empty if it does not exist.
+
+    An empty optional gives an empty optional.
+    """
     if isinstance(value, Optional):
         if not value.present:
             return NONE

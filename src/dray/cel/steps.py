@@ -216,7 +216,10 @@ class Attribute:
         self.test = self.test or qualifier.test
 
     def resolve(self, scope: VariableScope) -> Value:
-        """Return the value after all qualifiers. Raises EvaluationError."""
+        """Return the value after all qualifiers. Raises EvaluationError.
+
+        Returns an optional if the base or a qualifier is optional; it is empty if a key is missing.
+        """
         value = _value(self._base(scope))
         optional = isinstance(value, Optional) and bool(self.qualifiers)
         if optional and isinstance(value, Optional):
@@ -372,7 +375,11 @@ _ABSENT = object()
 
 
 def _initial(value: Value, optional: bool, place: str) -> Value:
-    """Return the value of an element or field of a new value; for an optional, its value or `_ABSENT`."""
+    """Return the value of an element or field of a new value; for an optional, its value or `_ABSENT`.
+
+    `place` says in errors what the value is for. An optional entry without an optional gives an EvaluationError,
+    which is returned.
+    """
     if not optional or isinstance(value, EvaluationError):
         return value
     if not isinstance(value, Optional):

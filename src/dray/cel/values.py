@@ -199,7 +199,10 @@ class MergedList(list[Value]):
         self.keys = keys
 
     def by_identity(self, elements: Iterable[Value]) -> dict[Hashable, Value]:
-        """Return elements by their identity in this list: their value, or their values of `keys`."""
+        """Return elements by their identity in this list: their value, or their values of `keys`.
+
+        Of equal elements, the last is kept.
+        """
         return {self._identity(element): element for element in elements}
 
     def merged(self, other: list[Value]) -> MergedList:

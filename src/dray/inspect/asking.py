@@ -96,7 +96,10 @@ class DeviceCensus:
         return self._matching(self.hardware.usable, self.ask.of_class)
 
     def after(self, selectors: int) -> list[Published]:
-        """Return the devices that match the class and the first `selectors` selectors of the request."""
+        """Return the devices that match the class and the first `selectors` selectors of the request.
+
+        `selectors` is a number; 0 means that only the class selects.
+        """
         return self._matching(self.of_class, self.ask.selectors[:selectors])
 
     @cached_property
@@ -127,7 +130,10 @@ class DeviceCensus:
         return [one for one in self.tolerated if one.id not in self._taken]
 
     def locked_away(self) -> dict[PoolName, int]:
-        """Return for each unusable pool the number of unallocated devices that match class and selectors."""
+        """Return for each unusable pool the number of unallocated devices that match class and selectors.
+
+        Pools without any are left out.
+        """
         found: Counter[PoolName] = Counter()
         suspects = [one for one in self.hardware.devices if one.id[:2] in self.hardware.problems]
         unique = {one.id: one for one in suspects if one.id not in self._taken}

@@ -56,7 +56,10 @@ BoundPaths = Mapping[str, AttributePath]
 
 
 def accesses(expression: str) -> list[AttributeAccess]:
-    """Return the distinct attributes and capacities that an expression uses; empty if it cannot be parsed."""
+    """Return the distinct attributes and capacities that an expression uses; empty if it cannot be parsed.
+
+    An access is guarded only if all uses of the name are.
+    """
     try:
         tree = parse(expression)
     except Problems:
@@ -157,7 +160,11 @@ class ExpressionPart(NamedTuple):
 
 
 def parts_of(expression: str) -> list[ExpressionPart]:
-    """Return the operands of top-level `&&`, including nested ones like `(a && b) && c`; else the whole expression."""
+    """Return the operands of top-level `&&`, including nested ones like `(a && b) && c`; else the whole expression.
+
+    The whole expression is also returned if it has `||` or `?:` at the top level or cannot be split. Parts have their
+    offsets in the expression.
+    """
     tokens, problems = tokenize(expression)
     whole = [_part(expression, 0, len(expression))]
     parts: list[ExpressionPart] = []

@@ -52,7 +52,10 @@ class Hardware:
 
     @cached_property
     def devices(self) -> list[Published]:
-        """All devices of all pools, including unusable pools."""
+        """All devices of all pools, including unusable pools.
+
+        The node of a device is empty if it belongs to none.
+        """
         return [
             Published(
                 DeviceId(driver, pool, device.name),
@@ -72,7 +75,10 @@ class Hardware:
 
     @cached_property
     def values(self) -> dict[tuple[str, str, str], Counter[str]]:
-        """For each kind, domain and name of an attribute or capacity, the number of devices by value."""
+        """For each kind, domain and name of an attribute or capacity, the number of devices by value.
+
+        The keys are (kind, domain, name), where the kind is "attributes" or "capacity". Values are given as text.
+        """
         found: dict[tuple[str, str, str], Counter[str]] = {}
         for one in self.devices:
             for kind, by_domain in (("attributes", one.view.attributes), ("capacity", one.view.capacity)):

@@ -69,7 +69,10 @@ def text_of(explanation: WaitExplanation) -> str:
 
 
 def data_of(explanation: WaitExplanation) -> dict[str, Any]:
-    """Return the explanation as JSON data, with texts of the cause and suggestions in addition to their codes."""
+    """Return the explanation as JSON data, with texts of the cause and suggestions in addition to their codes.
+
+    Suggestions are listed under `help`.
+    """
     tree: dict[str, Any] = msgspec.to_builtins(explanation)
     tree["cause"]["text"] = explanation.cause.text
     for told, suggestion in zip(tree.get("help", ()), explanation.help, strict=False):
@@ -114,7 +117,10 @@ def _place(node: str) -> str:
 
 
 def notes_of(explanation: WaitExplanation) -> list[str]:
-    """Return notes about devices allocated twice, unreadable resources and nodes without a result."""
+    """Return notes about devices allocated twice, unreadable resources and nodes without a result.
+
+    Empty if there is nothing to note.
+    """
     notes = [say(CausePhrase.TWICE, device=one.device, claims=", ".join(one.claims)) for one in explanation.twice]
     if explanation.unread:
         notes.append(say(CausePhrase.BLIND, names=", ".join(explanation.unread)))

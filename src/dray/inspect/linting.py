@@ -37,7 +37,10 @@ _NEWEST = "v1"
 def lint(
     trees: Iterable[tuple[str, dict[str, Any]]], gates: FeatureGates, cluster: Snapshot | None = None
 ) -> list[Finding]:
-    """Return all findings for some documents, each given with its place (such as a file name)."""
+    """Return all findings for some documents, each given with its place (such as a file name).
+
+    The documents are also checked against each other and, if given, against the objects of a cluster.
+    """
     findings: list[Finding] = []
     objects: list[tuple[str, Wire]] = []
     for place, tree in trees:

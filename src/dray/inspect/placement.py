@@ -99,7 +99,10 @@ def model_of(snapshot: Snapshot, group: PodGroup | None, more: tuple[type[Any], 
 def judge_devices(
     snapshot: Snapshot, pending: Sequence[ResourceClaim], budget: Budget = UNLIMITED
 ) -> list[NodeVerdict]:
-    """Return the verdict of every node for some claims, whichever pod uses them."""
+    """Return the verdict of every node for some claims, whichever pod uses them.
+
+    Rules other than those about devices are not applied.
+    """
     pod = Pod()
     claims = PodClaims(pod, uses=[ClaimUse(claim, by_group=False) for claim in pending], pending=[*pending])
     rules = _rules(snapshot, pod)

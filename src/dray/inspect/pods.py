@@ -110,7 +110,11 @@ class PodCase:
         return CauseFinding(self._unusable(claims))
 
     def places(self) -> list[str]:
-        """Return the nodes where the scheduler would place the pod now; empty if anything prevents that."""
+        """Return the nodes where the scheduler would place the pod now; empty if anything prevents that.
+
+        Empty also for a pod with a node or scheduling gates, and if a problem would make the scheduler give up on all
+        nodes.
+        """
         if self.pod.spec.nodeName or self.pod.spec.schedulingGates or self._missing_members() is not None:
             return []
         claims = claims_of(self.pod, self.group, self._claim, self.known)

@@ -462,7 +462,10 @@ def _unsupported(census: DeviceCensus, reasons: AlternativeReasons, lost: Device
 
 
 def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:
-    """Return the names of the DeviceTaintRules that add these taints."""
+    """Return the names of the DeviceTaintRules that add these taints.
+
+    Rules are compared by key and effect of the taint.
+    """
     keys = {(taint.key, taint.effect) for taint in taints}
     rules = snapshot.all(DeviceTaintRule)
     return [rule.metadata.name for rule in rules if (rule.spec.taint.key, rule.spec.taint.effect) in keys]

@@ -78,7 +78,10 @@ def _amounts(amounts: dict[str, str]) -> str:
 
 
 def _used(counter: CounterRow) -> float:
-    """Return the used fraction of a counter."""
+    """Return the used fraction of a counter.
+
+    0 if the counter has no total.
+    """
     total = _number(counter.total)
     return 1 - _number(counter.left) / total if total else 0.0
 

@@ -75,7 +75,10 @@ class PoolRow(msgspec.Struct, frozen=True):
 
     @property
     def utilisation(self) -> float:
-        """Fraction of the devices that is allocated."""
+        """Fraction of the devices that is allocated.
+
+        From 0 to 1; 0 without devices.
+        """
         return self.allocated / self.total if self.total else 0.0
 
 
@@ -94,7 +97,10 @@ class NodeRow(msgspec.Struct, frozen=True):
 
     @property
     def utilisation(self) -> float:
-        """Fraction of the devices that is allocated."""
+        """Fraction of the devices that is allocated.
+
+        From 0 to 1; 0 without devices.
+        """
         return self.allocated / self.total if self.total else 0.0
 
 
@@ -160,7 +166,10 @@ def usage(snapshot: Snapshot, what: str, *, driver: str = "", namespace: str = "
 
 
 def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
-    """Return a row for each pool, counted from slices and claims."""
+    """Return a row for each pool, counted from slices and claims.
+
+    An empty driver means all drivers.
+    """
     by_device = _by_pool(device_rows(snapshot, driver))
     rows = []
     for name, use in snapshot.uses.items():
@@ -206,7 +215,10 @@ def _why(devices: Sequence[DeviceRow]) -> tuple[str, ...]:
 
 
 def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
-    """Return a row for each node and driver, counted from devices."""
+    """Return a row for each node and driver, counted from devices.
+
+    An empty driver means all drivers. The node is empty for devices that belong to none.
+    """
     groups: dict[tuple[str, str], list[DeviceRow]] = {}
     for row in device_rows(snapshot, driver):
         groups.setdefault((row.node, row.driver), []).append(row)
@@ -228,7 +240,10 @@ def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
 
 
 def answered_rows(requests: Iterable[ResourcePoolStatusRequest]) -> list[PoolRow]:
-    """Return a row for each pool in the status of these ResourcePoolStatusRequests."""
+    """Return a row for each pool in the status of these ResourcePoolStatusRequests.
+
+    Requests without a status give none.
+    """
     return [_answered(pool) for request in requests for pool in (request.status.pools if request.status else ())]
 
 
@@ -254,7 +269,10 @@ def _unknown(unavailable: int) -> tuple[str, ...]:
 
 
 def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
-    """Return a row for each published device, with the claim that holds it."""
+    """Return a row for each published device, with the claim that holds it.
+
+    An empty driver means all drivers. Of several claims, the last is given. The claim is empty if there is none.
+    """
     rows: dict[DeviceId, DeviceRow] = {}
     for one in Hardware(snapshot.pools).devices:
         if driver not in ("", one.id.driver):
@@ -277,7 +295,10 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
 
 
 def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> list[ClaimRow]:
-    """Return a row for each claim, sorted by namespace and name."""
+    """Return a row for each claim, sorted by namespace and name.
+
+    An empty namespace or driver means all. With a driver, only claims with a device of the driver are returned.
+    """
     nodes = {one.id: one.node for one in Hardware(snapshot.pools).devices}
     rows = []
     for claim in snapshot.all(ResourceClaim):

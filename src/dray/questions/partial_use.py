@@ -93,7 +93,10 @@ def consumers(claim: ResourceClaim) -> tuple[str, ...]:
 
 
 def _fitting(device: Device, left: dict[str, Quantity]) -> dict[str, str]:
-    """Return the most that one more claim can get of each capacity; empty if any capacity is used up."""
+    """Return the most that one more claim can get of each capacity; empty if any capacity is used up.
+
+    `left` is what is left of each capacity; amounts are quantities as text.
+    """
     found = {name: largest_within(device.capacity[name], much) for name, much in left.items()}
     if any(most.sign <= 0 for most in found.values()):
         return {}

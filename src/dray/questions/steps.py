@@ -55,7 +55,10 @@ def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
 
 
 def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], meter: StepMeter | None) -> list[RequestSteps]:
-    """Return the steps of every request of the claims. Raises OutOfSteps if the meter's steps are used up."""
+    """Return the steps of every request of the claims. Raises OutOfSteps if the meter's steps are used up.
+
+    Claims are named namespace/name. The needed number is 0 for a request of all devices.
+    """
     hardware = Hardware(snapshot.pools, meter)
     found = []
     for claim in claims:
@@ -97,7 +100,10 @@ class _Steps:
         return steps
 
     def _drawable(self, devices: Sequence[Published]) -> list[Published]:
-        """Return the devices whose counters suffice, each considered on its own."""
+        """Return the devices whose counters suffice, each considered on its own.
+
+        Devices that draw on no counters suffice.
+        """
         uses = self._snapshot.uses
         return [
             one
@@ -126,7 +132,11 @@ def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:
 
 
 def _agreeing(devices: Sequence[Published], attribute: str, needed: int) -> list[Published]:
-    """Return the devices that share their attribute value with enough other devices of their node."""
+    """Return the devices that share their attribute value with enough other devices of their node.
+
+    The attribute is DOMAIN/NAME. An empty attribute keeps all devices; otherwise, devices without the attribute are
+    left out.
+    """
     if not attribute:
         return [*devices]
     domain, _, name = attribute.rpartition("/")

@@ -27,7 +27,10 @@ class ChangeError(ValueError):
 
 
 def drain(cluster: Cluster, name: str) -> list[Pod]:
-    """Cordon a node and recreate its pods, except those of DaemonSets. Returns the pods that must move."""
+    """Cordon a node and recreate its pods, except those of DaemonSets. Returns the pods that must move.
+
+    The pods are returned without their node, and wait in the cluster.
+    """
     node = _node(cluster, name)
     cluster.add(replace(node, spec=replace(node.spec, unschedulable=True)))
     moved = [unplaced(pod) for pod in cluster.pods_on(name) if not is_daemon(pod)]

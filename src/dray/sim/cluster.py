@@ -140,7 +140,10 @@ class Cluster:
         return self.model.objects.all(type_)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """Return the pods counted on a node, without nominated pods."""
+        """Return the pods counted on a node, without nominated pods.
+
+        `node` is a name; empty if there is no such node.
+        """
         info = self.model.state.table.get(node)
         return [one.pod for one in info.pods.values() if not one.is_nominated] if info is not None else []
 
@@ -254,7 +257,10 @@ class Cluster:
         return Explanation(why=why, problem=problem, verdicts=tuple(self.verdicts(pod)))
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
-        """Return the verdict of every node for a pod, rule by rule."""
+        """Return the verdict of every node for a pod, rule by rule.
+
+        Empty if a problem with its claims excludes all nodes.
+        """
         judged = self.judge(pod, thorough=True)
         return self.model.state.placement.rules.verdicts(judged) if judged is not None else []
 

@@ -90,7 +90,10 @@ def _values(type_: type[Any], path: str) -> Iterator[str]:
 
 
 def _types(type_: type[Any], path: str) -> list[inspect.Type]:
-    """Return the types allowed at a path such as `groups[0].template`."""
+    """Return the types allowed at a path such as `groups[0].template`.
+
+    Alternatives of a union are returned one by one. Empty if there is nothing at this path.
+    """
     found = [inspect.type_info(type_)]
     for name in re.findall(r"\w+|\[.*?\]", path):
         found = [inner for outer in found for one in _choices(outer) for inner in _inner(one, name)]

@@ -40,7 +40,11 @@ def node_tree(
     capacity: Mapping[str, str] = _CAPACITY,
     labels: Mapping[str, str] = _NO_LABELS,
 ) -> dict[str, Any]:
-    """Return a ready node. Its address is derived from its number, as is its name unless given."""
+    """Return a ready node. Its address is derived from its number, as is its name unless given.
+
+    `now` is the timestamp of its conditions. `capacity` are quantities by resource. `labels` are added to the usual
+    ones.
+    """
     name = name or node_name(number)
     hostname = {"kubernetes.io/hostname": name}
     usual = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", SIMULATED: "true"}
@@ -99,7 +103,10 @@ def condition(type_: str, status: str, now: str, reason: str, message: str) -> d
 
 
 def lease_tree(name: str, now: str, seconds: int, owner_uid: str = "") -> dict[str, Any]:
-    """Return the lease of a node, owned by the node if its uid is given."""
+    """Return the lease of a node, owned by the node if its uid is given.
+
+    `now` is the time of renewal, `seconds` the duration of the lease.
+    """
     owners = (
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid}]} if owner_uid else {}
     )
@@ -112,7 +119,10 @@ def lease_tree(name: str, now: str, seconds: int, owner_uid: str = "") -> dict[s
 
 
 def device_tree(number: int) -> dict[str, Any]:
-    """Return a device. Every fourth device is the larger model, and each four devices share a PCIe root."""
+    """Return a device. Every fourth device is the larger model, and each four devices share a PCIe root.
+
+    It is named `gpu-NUMBER`.
+    """
     model = "h100" if number % 4 == 3 else "a100"
     return {
         "name": f"gpu-{number}",
@@ -132,7 +142,10 @@ def owner_tree(node: str, uid: str) -> dict[str, Any]:
 
 
 def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
-    """Return the slices of a node's pool, owned by the node."""
+    """Return the slices of a node's pool, owned by the node.
+
+    `number` is the number of the node, `devices` that of its devices.
+    """
     node = node_name(number)
     trees = plain_slices(node, devices)
     for tree in trees:
@@ -141,7 +154,10 @@ def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any
 
 
 def plain_slices(node: str, devices: int) -> list[dict[str, Any]]:
-    """Return the slices of a node's pool, with at most DEVICES_A_SLICE devices each."""
+    """Return the slices of a node's pool, with at most DEVICES_A_SLICE devices each.
+
+    `devices` is the number of devices.
+    """
     chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
     return [
         slice_tree(f"{node}-{DRIVER}-{i}", DRIVER, node, len(chunks), {"devices": [device_tree(d) for d in chunk]})

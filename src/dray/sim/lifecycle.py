@@ -12,7 +12,10 @@ from dray.api.types.core import Container, Pod
 
 
 def running(pod: Pod, now: str, node_address: str, pod_address: str, restarts: int = 0) -> dict[str, Any]:
-    """Return the status of a pod whose containers all run."""
+    """Return the status of a pod whose containers all run.
+
+    `now` is the timestamp; an earlier start time is kept. Init containers are finished.
+    """
     return {
         "phase": "Running",
         "startTime": pod.status.startTime or now,
@@ -29,7 +32,10 @@ def running(pod: Pod, now: str, node_address: str, pod_address: str, restarts: i
 
 
 def finished(pod: Pod, now: str, code: int) -> dict[str, Any]:
-    """Return the status of a pod that ended with this exit code."""
+    """Return the status of a pod that ended with this exit code.
+
+    The phase is Failed unless the code is 0. `now` is a timestamp.
+    """
     return {
         "phase": "Failed" if code else "Succeeded",
         "conditions": _conditions(now, ready=False, reason="PodFailed" if code else "PodCompleted"),

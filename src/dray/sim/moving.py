@@ -156,7 +156,10 @@ class MovePlanner:
                         yield node, left
 
     def _rooms(self, pod: Pod, budget: int) -> list[tuple[str, tuple[Pod, ...]]]:
-        """Return nodes with minimal sets of pods whose leaving lets the pod fit, smallest and least important first."""
+        """Return nodes with minimal sets of pods whose leaving lets the pod fit, smallest and least important first.
+
+        At most `budget` pods of a node leave. Raises OutOfTries if no tries are left.
+        """
         found: list[tuple[str, tuple[Pod, ...]]] = []
         for node in self._nodes():
             movable = self._movable(node)
@@ -223,7 +226,10 @@ class MovePlanner:
         return [node.metadata.name for node in self._cluster.all(Node)]
 
     def _movable(self, node: str) -> list[Pod]:
-        """Return the pods of a node that may move, least important first, at most `_PODS`."""
+        """Return the pods of a node that may move, least important first, at most `_PODS`.
+
+        Pods that already move and pods of a higher priority than the lowest of the placed pods are left out.
+        """
         budgets = [*self._cluster.all(PodDisruptionBudget)]
         pods = [
             pod

@@ -64,7 +64,10 @@ def _update(
 
 
 def _forget(key: str, interrupt: Interrupt) -> None:
-    """Drop the copy of one identity's objects, in the worker process."""
+    """Drop the copy of one identity's objects, in the worker process.
+
+    `key` names the identity. Does nothing if there is no copy.
+    """
     if _known.pop(key, None) is not None:
         gc.unfreeze()
 

@@ -176,7 +176,10 @@ class Answers:
         pools: Mapping[PoolName, PoolAnswer | None],
         hidden: Hidden,
     ) -> None:
-        """Apply changed objects, pools and hidden types to the copy."""
+        """Apply changed objects, pools and hidden types to the copy.
+
+        A deleted object has the content None, a pool that is gone the value None.
+        """
         for type_, key, content in objects:
             kept = self._objects.setdefault(type_, {})
             if content is None:

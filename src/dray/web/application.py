@@ -84,7 +84,10 @@ class Dashboard:
     # Life cycle
 
     async def run(self) -> None:
-        """Close unused pictures periodically. Closes the dashboard when cancelled."""
+        """Close unused pictures periodically. Closes the dashboard when cancelled.
+
+        A picture is unused if no page shows it for the time to keep it; without such a time, none is closed.
+        """
         try:
             while True:
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -159,7 +162,10 @@ class Dashboard:
     # Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request. Errors are answered as JSON."""
+        """Answer one HTTP request. Errors are answered as JSON.
+
+        Other scopes, such as a websocket, are ignored.
+        """
         if scope["type"] != "http":
             return
         call = DashboardCall(scope, receive, send)
@@ -213,7 +219,10 @@ class Dashboard:
             raise _not_found(rest)
 
     async def _asset(self, call: DashboardCall, name: str) -> None:
-        """Send a file of the page. Raises QuestionError if it does not exist."""
+        """Send a file of the page, or status 304 if the browser has it.
+
+        Raises QuestionError if the file does not exist or the method is neither GET nor HEAD.
+        """
         if call.method not in ("GET", "HEAD"):
             raise QuestionError(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
         kind = _TYPES.get(Path(name).suffix)
@@ -255,7 +264,10 @@ class Dashboard:
         await call.reply_json(200, {"code": self.sessions.mint(identity.credential)})
 
     async def _who(self, call: DashboardCall) -> None:
-        """Send user, namespace and expiry of the request's session as JSON."""
+        """Send user, namespace and expiry of the request's session as JSON.
+
+        Raises Unauthorized without a valid session.
+        """
         identity, expires = await self._identity(call)
         await call.reply_json(200, self._session(identity, expires))
 
@@ -300,12 +312,18 @@ class Dashboard:
     # The picture
 
     async def _series(self, call: DashboardCall) -> None:
-        """Send the time series of the user's picture as JSON."""
+        """Send the time series of the user's picture as JSON.
+
+        Raises Unauthorized without a valid session.
+        """
         identity, _ = await self._identity(call)
         await call.reply_json(200, self.open(identity).history.series_tree())
 
     async def _ask(self, call: DashboardCall, kind: str) -> None:
-        """Answer a question of the page about the user's picture, as JSON."""
+        """Answer a question of the page about the user's picture, as JSON.
+
+        `kind` is the last part of the path. Raises Unauthorized without a valid session.
+        """
         identity, _ = await self._identity(call)
         body = await call.body()
         await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))

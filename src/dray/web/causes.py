@@ -58,7 +58,10 @@ class Causes:
         return self._rows(kinds)
 
     async def _find_out(self, ask: ReadFacts, kinds: Mapping[CauseKind, list[Key]]) -> None:
-        """Run one round: ask for the cause of one pod of each kind, new kinds first."""
+        """Run one round: ask for the cause of one pod of each kind, new kinds first.
+
+        At most `_KINDS` pods are asked about. A pod without a cause keeps the cause that is known.
+        """
         order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # new kinds first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()

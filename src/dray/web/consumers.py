@@ -71,7 +71,11 @@ class DashboardConsumers:
         self._claims[key] = None
 
     def _note_allocation(self, key: Key, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Record when a claim was allocated, and count the allocation."""
+        """Record when a claim was allocated, and count the allocation.
+
+        Only allocations that are seen to happen are counted. Without a timestamp, the time is that of the
+        observation.
+        """
         if new is None or new.status.allocation is None:
             self._inventory.allocated_at.pop(key, None)
         elif key not in self._inventory.allocated_at:
@@ -103,7 +107,10 @@ class DashboardConsumers:
         self._groups.update(dict.fromkeys(self._constrained))
 
     def explained(self, pods: Mapping[Key, int]) -> None:
-        """Set the causes of waiting pods and mark changed pods for update."""
+        """Set the causes of waiting pods and mark changed pods for update.
+
+        `pods` maps waiting pods to the number of their cause.
+        """
         for key in pods.keys() | self.causes.keys():
             if pods.get(key) != self.causes.get(key):
                 self._pods[key] = None
@@ -129,7 +136,10 @@ class DashboardConsumers:
             yield
 
     def _pod(self, key: Key) -> None:
-        """Update the row of a pod, or drop it if the pod is gone or not shown."""
+        """Update the row of a pod, or drop it if the pod is gone or not shown.
+
+        Shown are pods that wait, have claims or belong to a group.
+        """
         assert self.following is not None
         pod: Pod | None = self.following.get(Pod, *key)
         state = pod_state(pod) if pod is not None else None

@@ -72,7 +72,10 @@ class Following:
             self._handlers[type_]([Delta(one, None) for one in informer.list()])
 
     async def _end(self, type_: type[Any]) -> None:
-        """Stop the task of an informer."""
+        """Stop the task of an informer.
+
+        Does nothing if there is none.
+        """
         task = self._tasks.pop(type_, None)
         if task is not None:
             task.cancel()

@@ -48,7 +48,10 @@ class DashboardHistory:
         self.clear(time.time() if now is None else now)
 
     def clear(self, now: float) -> None:
-        """Delete the history, because it may contain data that must no longer be read."""
+        """Delete the history, because it may contain data that must no longer be read.
+
+        `now` is Unix time in seconds; the history begins there.
+        """
         self.since = now
         self._seconds: deque[_Second] = deque()
         self._open: dict[int, Was] = {}
@@ -62,7 +65,11 @@ class DashboardHistory:
     # Recording
 
     def changed(self, number: int, before: TableRow | None, now: float) -> None:
-        """Record the state that a device had before its first change in this second."""
+        """Record the state that a device had before its first change in this second.
+
+        `number` is the device's row number, `before` its row, or None for a new device. `now` is Unix time in
+        seconds.
+        """
         second = int(now)
         if second != self._open_at:
             self._close()
@@ -71,17 +78,26 @@ class DashboardHistory:
             self._open[number] = Was(ABSENT, ()) if before is None else Was(before[STATE], before[CLAIMS])
 
     def claim_gone(self, number: int, name: str, now: float) -> None:
-        """Record the name of a deleted claim."""
+        """Record the name of a deleted claim.
+
+        `number` is the claim's row number, `name` its namespace/name.
+        """
         self._names[number] = name
         self._gone.append((int(now), False, number))
 
     def device_gone(self, number: int, pool: str, name: str, now: float) -> None:
-        """Record pool and name of a deleted device."""
+        """Record pool and name of a deleted device.
+
+        `number` is the device's row number, `pool` is DRIVER/POOL.
+        """
         self._devices[number] = pool, name
         self._gone.append((int(now), True, number))
 
     def sample(self, values: tuple[float | None, ...]) -> None:
-        """Add a point to the time series, and drop data that is too old."""
+        """Add a point to the time series, and drop data that is too old.
+
+        `values` are those of SERIES; the first is the Unix time in seconds.
+        """
         self.series.append(values)
         self._trim(int(values[0] or 0))
 

@@ -85,14 +85,20 @@ class DashboardInventory:
         self._stale_drivers.update(dict.fromkeys(pool.driver for pool in pools))
 
     def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Record a changed claim: its devices and their health."""
+        """Record a changed claim: its devices and their health.
+
+        `old` is None for a new claim, `new` for a deleted one.
+        """
         for device in self._holders.change(old, new):
             self._note(device)
         sick = frozenset(unhealthy_in_claim(new)) if new is not None and new.status.devices else frozenset()
         self.health_told((ResourceClaim, key_of(new or old)), sick)  # type: ignore[arg-type]  # one is not None
 
     def health_told(self, by: object, sick: frozenset[DeviceId]) -> None:
-        """Set the unhealthy devices that a claim or pod reports."""
+        """Set the unhealthy devices that a claim or pod reports.
+
+        `by` identifies the claim or pod; an empty set ends its report.
+        """
         if not sick and by not in self._sick:
             return
         before = self._sick.pop(by, frozenset())
@@ -192,7 +198,10 @@ class DashboardInventory:
         )
 
     def _count_states(self, before: TableRow | None, after: TableRow | None) -> None:
-        """Update the number of devices by state after a row has changed."""
+        """Update the number of devices by state after a row has changed.
+
+        None stands for a device without a row, before or after.
+        """
         if before is not None:
             self.tally[before[STATE]] -= 1
         if after is not None:

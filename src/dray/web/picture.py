@@ -148,7 +148,10 @@ class DashboardPicture:
                 self.tables["classes"].drop(old.metadata.name)
 
     def _device_changed(self, device: DeviceId, number: int, before: TableRow | None, after: TableRow | None) -> None:
-        """Record a changed device in the history."""
+        """Record a changed device in the history.
+
+        Nothing is recorded until the picture is complete. `after` is None if the device is gone.
+        """
         if self.ready.is_set():
             now = time.time()
             self.history.changed(number, before, now)
@@ -272,7 +275,10 @@ class DashboardPicture:
             await self._follow(await self._rights())
 
     async def _follow(self, now: Scopes) -> None:
-        """Follow the types that may be read now. If rights were lost, clears the history and restarts the pages."""
+        """Follow the types that may be read now. If rights were lost, clears the history and restarts the pages.
+
+        Does nothing if the rights are unchanged.
+        """
         before = self.scopes
         if before == now:
             return

@@ -51,7 +51,10 @@ def _string_to_uint(text: str) -> Value:
 
 
 def string_to_double(text: str) -> float:
-    """Parse a double. Raises EvaluationError if the text is not a number or is too large."""
+    """Parse a double. Raises EvaluationError if the text is not a number or is too large.
+
+    Infinity and NaN are accepted by name.
+    """
     if _DOUBLE.match(text):
         value = float(text)
         if math.isfinite(value) or text.strip("+-")[0] in "iInN":

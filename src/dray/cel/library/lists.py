@@ -101,7 +101,10 @@ def _last_index_of(account: EffortAccount, elements: List, wanted: Value) -> Val
 
 @metered
 def includes(account: EffortAccount, target: Value, wanted: Value) -> Value:
-    """Evaluate `target.includes(wanted)`: whether a list contains the value, or any other target equals it."""
+    """Evaluate `target.includes(wanted)`: whether a list contains the value, or any other target equals it.
+
+    Values that cannot be compared are not equal.
+    """
     if isinstance(target, list):
         return any(same(account, element, wanted) for element in target)
     return same(account, target, wanted)

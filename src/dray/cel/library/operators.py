@@ -49,7 +49,10 @@ def checked_uint(value: int) -> Uint:
 
 @metered
 def add(account: EffortAccount, left: Value, right: Value) -> Value:
-    """Evaluate `left + right` for numbers, strings, bytes, lists, durations and timestamps."""
+    """Evaluate `left + right` for numbers, strings, bytes, lists, durations and timestamps.
+
+    Raises NoSuchOverload for other operands and EvaluationError if the result is out of range.
+    """
     match left, right:
         case str(), str():
             account.spend_text(len(left) + len(right))
@@ -76,7 +79,10 @@ def _add_times(left: Value, right: Value) -> Value:
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """Evaluate `left - right` for numbers, durations and timestamps."""
+    """Evaluate `left - right` for numbers, durations and timestamps.
+
+    Raises NoSuchOverload for other operands and EvaluationError if the result is out of range.
+    """
     match left, right:
         case Timestamp(), Timestamp():
             return Duration(checked_int(left.nanos - right.nanos))
@@ -88,12 +94,18 @@ def subtract(left: Value, right: Value) -> Value:
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """Evaluate `left * right` for numbers."""
+    """Evaluate `left * right` for numbers.
+
+    Raises NoSuchOverload for other operands and EvaluationError if the result is out of range.
+    """
     return _arithmetic(left, right, lambda a, b: a * b)
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Evaluate `left / right`: integers are truncated towards zero, doubles follow IEEE 754."""
+    """Evaluate `left / right`: integers are truncated towards zero, doubles follow IEEE 754.
+
+    Raises NoSuchOverload for other operands and EvaluationError if an integer is divided by 0.
+    """
     if isinstance(left, float) and isinstance(right, float):
         return _divide_doubles(left, right)
     return _arithmetic(left, right, lambda a, b: _truncate(a, b, "division by zero"))

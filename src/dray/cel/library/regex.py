@@ -63,7 +63,10 @@ class Regex:
         return found.group() if found else ""
 
     def find_all(self, text: str, limit: int) -> list[Value]:
-        """Return all matches in the text; at most `limit` of them unless `limit` is negative."""
+        """Return all matches in the text; at most `limit` of them unless `limit` is negative.
+
+        An empty match directly after another match is left out.
+        """
         found: list[Value] = []
         end = -1
         for match in self._compiled.finditer(text):

@@ -81,7 +81,10 @@ def _with_values(part: str, place: Place, values: Sequence[str]) -> Iterator[str
 
 
 def _likely(old: str, values: Sequence[str]) -> list[str]:
-    """Return the values that devices have, the most similar value first, then the most common ones."""
+    """Return the values that devices have, the most similar value first, then the most common ones.
+
+    The old value is left out. At most `_VALUES` values.
+    """
     common = sorted(set(values), key=lambda value: (-values.count(value), value))
     first = alike(old, common)
     ordered = [first, *common] if first else common

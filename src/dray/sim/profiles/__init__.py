@@ -92,7 +92,11 @@ def read(name: str) -> NodeProfile:
 
 
 def parse(text: str) -> list[tuple[str, int]]:
-    """Parse a list such as `dgx-h100*4,cpu` into names and counts. Raises ProfileError."""
+    """Parse a list such as `dgx-h100*4,cpu` into names and counts. Raises ProfileError.
+
+    A name without a count has the count 1. ProfileError is raised if a name is missing or a count is no number from
+    1.
+    """
     found = []
     for word in text.split(","):
         name, star, count = word.strip().partition("*")
@@ -103,7 +107,10 @@ def parse(text: str) -> list[tuple[str, int]]:
 
 
 def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
-    """Return classes, nodes and slices for a list of profiles. Node addresses are numbered from `first`."""
+    """Return classes, nodes and slices for a list of profiles. Node addresses are numbered from `first`.
+
+    Nodes are named PROFILE-NUMBER. `now` is a timestamp. Raises ProfileError if a profile is unknown or invalid.
+    """
     classes: dict[str, Tree] = {}
     trees: list[Tree] = []
     spanning: dict[str, Tree] = {}
@@ -161,7 +168,10 @@ def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
 
 
 def _repeated(entries: Iterable[Tree]) -> list[Tree]:
-    """Return the entries, each multiplied as its `repeat` says."""
+    """Return the entries, each multiplied as its `repeat` says.
+
+    An entry without `repeat` is returned once. Several words of `repeat` give all combinations. Raises ProfileError.
+    """
     made = []
     for entry in entries:
         values = {word: _values(word, found) for word, found in entry.get("repeat", {}).items()}
