@@ -356,7 +356,10 @@ def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | Pod
 
 
 def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
-    """Whether a changed claim may need work: the claim has or had reservations, is new, or is being deleted."""
+    """Whether a changed claim may need work: the claim has or had reservations, is new, or is being deleted.
+
+    `old` is None for a new claim.
+    """
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)

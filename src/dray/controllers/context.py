@@ -29,7 +29,10 @@ class ControllerContext:
     accounts: Callable[[str], Client] | None = None  # returns a client that acts as a service account
 
     def client_for(self, account: str) -> Client:
-        """Return a client that acts as this service account, or the shared client if there are no separate ones."""
+        """Return a client that acts as this service account, or the shared client if there are no separate ones.
+
+        `account` is the name of the service account.
+        """
         return self.accounts(account) if self.accounts is not None else self.client
 
     def controller(self, name: str, reconcile: Reconcile[K], workers: int = 1) -> Controller[K]:

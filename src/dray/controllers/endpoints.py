@@ -38,7 +38,7 @@ def selects(service: Service, labels: dict[str, str]) -> bool:
 
 
 def answering(service: Service, pods: Iterable[Pod]) -> list[Pod]:
-    """Return the pods of a Service that have an address, sorted by name."""
+    """Return the pods that a Service selects and that have an address and have not finished, sorted by name."""
     found = [p for p in pods if p.status.podIP and not is_finished(p) and selects(service, p.metadata.labels)]
     return sorted(found, key=lambda pod: pod.metadata.name)
 
@@ -61,7 +61,10 @@ Ports = tuple[tuple[str, str, int], ...]  # name, protocol, number
 
 
 def ports_of(service: Service, pod: Pod) -> Ports:
-    """Return the ports of a Service with this pod's port numbers; pods may have different numbers for the same name."""
+    """Return the ports of a Service with this pod's port numbers; pods may have different numbers for the same name.
+
+    Each is (name, protocol, number). Ports that no container of the pod declares are left out.
+    """
     numbers = ((port, _number(port, pod.spec.containers)) for port in service.spec.ports)
     return tuple((port.name, port.protocol, number) for port, number in numbers if number is not None)
 
@@ -252,5 +255,8 @@ def _service_of(slice_: EndpointSlice) -> list[str]:
 
 
 def _facts(pod: Pod) -> tuple[object, ...]:
-    """Return the facts of a pod on which endpoints depend."""
+    """Return the facts of a pod on which endpoints depend.
+
+    These are labels, IP, whether the pod is ready, being deleted or finished, and its node's name.
+    """
     return pod.metadata.labels, pod.status.podIP, is_ready(pod), is_deleting(pod), is_finished(pod), pod.spec.nodeName

@@ -138,12 +138,18 @@ class NodeGarbage:
 
 
 def out_of_service(node: Node) -> Taint | None:
-    """Return the taint by which an administrator declares that a node is down, or None."""
+    """Return the taint by which an administrator declares that a node is down, or None.
+
+    The effect and value of the taint do not matter.
+    """
     return next((taint for taint in node.spec.taints if taint.key == OUT_OF_SERVICE), None)
 
 
 def ready_of(node: Node) -> str:
-    """Return the status of the node's condition Ready, or "" if the condition is missing."""
+    """Return the status of the node's condition Ready, or "" if the condition is missing.
+
+    The status is "True", "False" or "Unknown".
+    """
     return next((c.status for c in node.status.conditions if c.type == "Ready"), "")
 
 

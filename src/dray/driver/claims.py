@@ -101,5 +101,8 @@ def _device(result: DeviceRequestAllocationResult, configs: list[DeviceAllocatio
 
 
 def _applies(requests: tuple[str, ...], request: str) -> bool:
-    """Whether a configuration for these requests (none: all) applies to a request or its alternatives."""
+    """Whether a configuration for these requests (none: all) applies to a request or its alternatives.
+
+    A request for an alternative is named `request/subrequest`.
+    """
     return not requests or request in requests or request.partition("/")[0] in requests

@@ -47,7 +47,10 @@ class Pool:
         return not (self.all_nodes or self.node_selector is not None or self.per_device_nodes)
 
     def find(self, device: str) -> Tree | None:
-        """Return the device with this name in its published form, or None."""
+        """Return the device with this name in its published form, or None.
+
+        `device` is the device's name.
+        """
         return next((known for known in self.devices if known.get("name") == device), None)
 
 

@@ -54,11 +54,17 @@ class Preparation:
     async def prepare(
         self, claims: Sequence[ClaimReference]
     ) -> dict[str, tuple[PreparedDeviceRecord, ...] | PrepareError]:
-        """Prepare claims. Returns by uid the prepared devices of each claim, or the error."""
+        """Prepare claims. Returns by uid the prepared devices of each claim, or the error.
+
+        A failure of one claim does not affect the others.
+        """
         return await self._each(claims, self._prepare)
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, PrepareError | None]:
-        """Unprepare claims. Returns by uid None for success, or the error."""
+        """Unprepare claims. Returns by uid None for success, or the error.
+
+        A claim that is not prepared is a success.
+        """
         return await self._each(claims, self._unprepare)
 
     def clean_specs(self) -> None:

@@ -91,7 +91,10 @@ class Runner:
 
     @property
     def registered(self) -> bool:
-        """Whether the node agent has accepted the driver. Always True without a node."""
+        """Whether the node agent has accepted the driver. Always True without a node.
+
+        Returns False while the node agent has not answered or has refused the driver.
+        """
         return self._plugin is None or self._plugin.registered is True
 
     async def forever(self) -> None:

@@ -21,7 +21,10 @@ class SysfsError(ValueError):
 
 
 def pci_attributes(address: str, sysfs: Path = SYSFS) -> dict[str, str]:
-    """Return the attributes pciBusID and pcieRoot of a PCI device, for use with `dray.driver.device`."""
+    """Return the attributes pciBusID and pcieRoot of a PCI device, for use with `dray.driver.device`.
+
+    `address` has a form such as 0000:1f:00.0. Raises SysfsError if the device does not exist.
+    """
     return {PCI_BUS_ID: address, PCIE_ROOT: pcie_root(address, sysfs)}
 
 

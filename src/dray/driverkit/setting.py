@@ -102,7 +102,10 @@ class Setting:
         return self.versions()[0]
 
     def versions(self) -> list[str]:
-        """Return the DRA versions that the driver announces, the preferred one first."""
+        """Return the DRA versions that the driver announces, the preferred one first.
+
+        Versions are such as "v1"; unknown ones are left out.
+        """
         return [one for one in kubelet.VERSIONS if f"{one}.DRAPlugin" in self.info.supported_versions]
 
     async def find(self) -> None:

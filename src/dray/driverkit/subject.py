@@ -41,7 +41,10 @@ class DriverUnderTest(Protocol):
         ...
 
     async def ended(self) -> int:
-        """Wait until the driver ends by itself. Returns its exit status."""
+        """Wait until the driver ends by itself. Returns its exit status, negative for a signal.
+
+        Raises NotImplementedError if the kit did not start the driver.
+        """
         ...
 
     @property

@@ -20,7 +20,10 @@ class PathEscape(OSError):
 
 
 def open_directory(path: str) -> int:
-    """Open a directory and return its descriptor, the base of a walk. Raises OSError if the path is a link."""
+    """Open a directory and return its descriptor, the base of a walk. Raises OSError if the path is a link.
+
+    The descriptor is opened with O_PATH; the caller closes it.
+    """
     return os.open(path, _HERE | os.O_DIRECTORY)
 
 

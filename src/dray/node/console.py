@@ -84,7 +84,10 @@ class Console:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a client must take waiting output before more output is read from the container."""
+        """Whether a client must take waiting output before more output is read from the container.
+
+        Returns False without clients.
+        """
         return any(client.is_behind for client in self._clients)
 
     def write(self, stream: str, data: bytes) -> None:

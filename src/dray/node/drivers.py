@@ -199,7 +199,10 @@ def _code_name(code: grpc.StatusCode) -> str:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Whether a cancellation is meant for the calling task; closing a channel also cancels its calls."""
+    """Whether a cancellation is meant for the calling task; closing a channel also cancels its calls.
+
+    Returns False for any exception other than CancelledError.
+    """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

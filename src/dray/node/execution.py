@@ -39,7 +39,10 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
 
 
 async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
-    """Attach to the input and output of a running container. Returns the session."""
+    """Attach to the input and output of a running container. Returns the session.
+
+    `directory` is that of the container's attempt. Raises ExecError if the guardian does not answer.
+    """
     ends = _Pipes(stdin)
     return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)
 

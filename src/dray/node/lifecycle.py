@@ -166,7 +166,10 @@ def _runs_again(pod: Pod, container: Container, attempt: ContainerAttempt) -> bo
 
 
 def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
-    """Whether a restart rule asks for a restart after this exit code."""
+    """Whether a restart rule asks for a restart after this exit code.
+
+    Operator In asks for one of the codes, NotIn for any other. Rules with another action never apply.
+    """
     codes = rule.exitCodes
     return rule.action == "Restart" and codes is not None and (exit_code in codes.values) == (codes.operator == "In")
 

@@ -132,7 +132,10 @@ class OciWrapper:
 
 
 def _name(directory: Path) -> str:
-    """Return a container name that is unique on the machine, for any number of agents and any pod names."""
+    """Return a container name that is unique on the machine, for any number of agents and any pod names.
+
+    `directory` is that of the container's attempt, from whose path the name is made.
+    """
     return "dray-" + hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:24]
 
 

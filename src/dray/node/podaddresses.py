@@ -32,7 +32,10 @@ def loopback_range(text: str) -> ipaddress.IPv4Network:
 
 
 def own_address(network: ipaddress.IPv4Network | None, pod: Pod) -> str:
-    """Return the pod's own address, or "" if the pod shares the address of its node."""
+    """Return the pod's own address in the network, or "" if the pod shares the address of its node.
+
+    That applies to pods with hostNetwork, and to all pods if `network` is None.
+    """
     if network is None or pod.spec.hostNetwork:
         return ""
     return pod_address(network, pod.metadata.uid)

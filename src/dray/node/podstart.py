@@ -237,12 +237,18 @@ def _message(pod: Pod, container: AnyContainer) -> TerminationMessage:
 
 
 def known_images(pod: Pod) -> dict[str, str]:
-    """Return by container name the image IDs in the pod's status, for containers that ran before this agent started."""
+    """Return by container name the image IDs in the pod's status, for containers that ran before this agent started.
+
+    Containers without an image ID are left out.
+    """
     return {status.name: status.imageID for status in _statuses(pod) if status.imageID}
 
 
 def restarts(pod: Pod) -> dict[str, int]:
-    """Return by container name how often the container has been started, according to the pod's status."""
+    """Return by container name how often the container has been started, according to the pod's status.
+
+    Containers that have not been started are left out.
+    """
     return {status.name: status.restartCount + 1 for status in _statuses(pod) if status.containerID}
 
 

@@ -214,7 +214,10 @@ class PodWorker:
         return any(name not in decision.waiting for name in decision.start)
 
     def _newest(self, name: str) -> ContainerAttempt | None:
-        """Return the latest attempt of a container, or None, and mark it as started by this agent."""
+        """Return the latest attempt of a container, or None, and mark it as started by this agent.
+
+        None also means that the runtime does not know the container.
+        """
         attempts = [a for a in self._node.runtime.attempts(self._uid) if a.key.container == name]
         self._begun |= {attempt.key for attempt in attempts[-1:]}
         return lifecycle.last(self._look(), name)

@@ -71,7 +71,10 @@ def wanted(
 
 
 def answered(claim: PreparedClaim, devices: Mapping[str, tuple[CheckpointedDevice, ...]]) -> PreparedClaim:
-    """Return the claim's entry with the devices that these drivers have prepared."""
+    """Return the claim's entry with the devices that these drivers have prepared.
+
+    `devices` are by driver name; the shares of other drivers stay as they are.
+    """
     shares = tuple(replace(s, devices=devices[s.driver]) if s.driver in devices else s for s in claim.shares)
     return replace(claim, shares=shares)
 
@@ -88,6 +91,9 @@ def left(claim: PreparedClaim, pod: str) -> PreparedClaim:
 
 
 def unprepared(claim: PreparedClaim, drivers: Iterable[str]) -> PreparedClaim | None:
-    """Return the claim's entry after these drivers have unprepared it, or None if no driver is left that must."""
+    """Return the claim's entry after these drivers have unprepared it, or None if no driver is left that must.
+
+    `drivers` are names. Shares that need no unprepare call are removed too.
+    """
     shares = tuple(share for share in claim.shares if share.driver not in set(drivers) and not share.stays)
     return replace(claim, shares=shares) if shares else None

@@ -74,7 +74,10 @@ def identity(task: Task) -> dict[str, Any]:
 
 
 def network_files(task: Task) -> list[BindMount]:
-    """Return the mounts of resolv.conf and hosts for a container with an image, because it shares the host's network."""
+    """Return the mounts of resolv.conf and hosts for a container with an image, because it shares the host's network.
+
+    Returns nothing without an image. Files that do not exist or that a volume replaces are left out.
+    """
     taken = {mount.target for mount in task.mounts}
     wanted = [path for path in _NETWORK_FILES if path not in taken and os.path.exists(path)] if task.rootfs else []
     return [BindMount(os.path.realpath(path), path, readonly=True) for path in wanted]

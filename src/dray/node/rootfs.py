@@ -66,7 +66,10 @@ def place_in(root: str, target: str) -> str:
 
 
 def hidden_programs(paths: Iterable[str] = PROGRAMS) -> list[str]:
-    """Return the paths that the fresh directories of a container would hide."""
+    """Return the paths that the fresh directories of a container would hide.
+
+    The result is sorted.
+    """
     return [path for path in sorted({*paths}) if any(PurePosixPath(path).is_relative_to(fresh) for fresh in FRESH)]
 
 

@@ -144,7 +144,10 @@ class Runtime(Protocol):
         ...
 
     def cannot(self, task: Task) -> list[str]:
-        """Return a text for each part of a task that this runtime cannot give to a container."""
+        """Return a text for each part of a task that this runtime cannot give to a container.
+
+        Returns nothing if the whole task can be carried out.
+        """
         ...
 
     def default_user(self) -> int:

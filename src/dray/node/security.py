@@ -165,12 +165,18 @@ def profiles(pod: Pod, container: AnyContainer) -> Iterator[str]:
 
 @cache
 def own_capabilities() -> frozenset[str]:
-    """Return the agent's own capabilities, the most that it can grant to a container."""
+    """Return the agent's own capabilities, the most that it can grant to a container.
+
+    Names are without CAP_.
+    """
     with open("/proc/self/status") as stream:
         mask = next(int(line.split()[1], 16) for line in stream if line.startswith("CapPrm"))
     return frozenset(name for number, name in enumerate(ALL_CAPABILITIES) if mask >> number & 1)
 
 
 def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return capability names in upper case and without the prefix CAP_."""
+    """Return capability names in upper case and without the prefix CAP_.
+
+    The order stays as it is.
+    """
     return tuple(name.upper().removeprefix("CAP_") for name in names)

@@ -142,7 +142,10 @@ def _told(problem: PoolProblem) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return the text cut to the number of bytes that the API allows, with "..." at the end if it was cut."""
+    """Return the text cut to the number of bytes that the API allows, with "..." at the end if it was cut.
+
+    The "..." is part of that number.
+    """
     if len(text.encode()) <= LONGEST_PROBLEM:
         return text
     return text.encode()[: LONGEST_PROBLEM - 3].decode(errors="ignore") + "..."

@@ -94,7 +94,10 @@ def job_tree(cron_job: CronJob, moment: datetime) -> Tree:
 
 
 def finished(job: Job) -> str:
-    """Return how a Job ended: "Complete", "Failed", or "" if it has not ended."""
+    """Return how a Job ended: "Complete", "Failed", or "" if it has not ended.
+
+    A Job that is only about to end has not ended.
+    """
     end = finish(job)
     return end.type if end is not None else ""
 

@@ -48,7 +48,10 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 def revision_hash(data: Tree, collisions: int) -> str:
-    """Return the hash of a revision's data and the count of name collisions."""
+    """Return the hash of a revision's data and the count of name collisions.
+
+    `collisions` is that count; 0 does not change the hash.
+    """
     return spelled_hash(msgspec.json.encode(data) + (str(collisions).encode() if collisions else b""))
 
 

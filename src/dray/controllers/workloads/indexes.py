@@ -34,7 +34,10 @@ class Runs:
 
 
 def parse(text: str) -> frozenset[int]:
-    """Return the indexes in a text that this program has written."""
+    """Return the indexes in a text that this program has written.
+
+    The form is that of `written`, such as `0,1,4-7`. Invalid parts are ignored; "" gives no indexes.
+    """
     runs = Runs(text)
     return frozenset(index for start, end in zip(runs._starts, runs._ends, strict=True) for index in range(start, end))
 

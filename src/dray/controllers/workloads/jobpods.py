@@ -20,7 +20,7 @@ def is_indexed(job: Job) -> bool:
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether the pod still has to be counted."""
+    """Whether the pod still has to be counted: it has the Job controller's tracking finalizer."""
     return TRACKING in pod.metadata.finalizers
 
 

@@ -24,7 +24,10 @@ Status = ReplicaSetStatus | ReplicationControllerStatus
 
 
 def missing(owner: ReplicaOwner, active: Sequence[Pod]) -> int:
-    """Return how many pods must be created, or if negative, how many must be deleted."""
+    """Return how many pods must be created, or if negative, how many must be deleted.
+
+    `active` are the pods that count. An owner without a replica count wants none.
+    """
     return (owner.spec.replicas or 0) - len(active)
 
 

@@ -51,7 +51,10 @@ class Sets(NamedTuple):
 
 
 def template_hash(template: PodTemplateSpec, collisions: int) -> str:
-    """Return a hash of the template and the count of name collisions."""
+    """Return a hash of the template and the count of name collisions.
+
+    `collisions` is that count; 0 does not change the hash.
+    """
     text = msgspec.json.encode(template, order="sorted") + (str(collisions).encode() if collisions else b"")
     return "".join(
         GENERATED_ALPHABET[byte % len(GENERATED_ALPHABET)] for byte in hashlib.sha256(text).digest()[:_HASH_LENGTH]
@@ -69,7 +72,10 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
 
 
 def sort_sets(deployment: Deployment, sets: Iterable[ReplicaSet]) -> Sets:
-    """Return the ReplicaSet of the current template (if several match, the oldest) and all others."""
+    """Return the ReplicaSet of the current template (if several match, the oldest) and all others.
+
+    The first is None if no ReplicaSet has the current template. The others are sorted by age, the oldest first.
+    """
     ordered = sorted(sets, key=lambda one: (creation_time(one), one.metadata.name))
     new = next((one for one in ordered if same_template(one.spec.template, deployment.spec.template)), None)
     return Sets(new, [one for one in ordered if one is not new])
@@ -98,7 +104,10 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet | None, revisi
 
 
 def size_annotations(desired: int, maximum: int) -> dict[str, str]:
-    """Return the annotations that record the Deployment's size, for later proportional scaling."""
+    """Return the annotations that record the Deployment's size, for later proportional scaling.
+
+    `maximum` is the number of pods allowed during a rollout.
+    """
     return {DESIRED_REPLICAS: str(desired), MAX_REPLICAS: str(maximum)}
 
 

@@ -129,7 +129,10 @@ def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSe
 
 
 def is_scaled(deployment: Deployment, sets: Sets) -> bool:
-    """Whether the Deployment's size changed since its ReplicaSets were last resized."""
+    """Whether the Deployment's size changed since its ReplicaSets were last resized.
+
+    ReplicaSets of size 0, and those without the annotation, do not count.
+    """
     return any(annotated(one, DESIRED_REPLICAS) not in (None, wanted(deployment)) for one in active(sets.all))
 
 

@@ -61,7 +61,10 @@ class StatefulView(NamedTuple):
         return (update.partition or 0) if update is not None else 0
 
     def healthy(self, pod: Pod) -> bool:
-        """Whether a pod is available and not being deleted."""
+        """Whether a pod is available and not being deleted.
+
+        Available means ready for at least minReadySeconds.
+        """
         available = is_available(pod, self.stateful_set.spec.minReadySeconds, self.now)
         return available and not is_deleting(pod)
 
@@ -73,7 +76,10 @@ class StatefulView(NamedTuple):
 
 
 def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
-    """Return the number in a pod's name, or None if the name is not one of the set's."""
+    """Return the number in a pod's name, or None if the name is not one of the set's.
+
+    The name is NAME-NUMBER without leading zeros.
+    """
     match = re.fullmatch(rf"{re.escape(stateful_set.metadata.name)}-(0|[1-9]\d*)", pod.metadata.name)
     return int(match[1]) if match else None
 

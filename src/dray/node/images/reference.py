@@ -55,5 +55,8 @@ class ImageName:
         return f"@{self.digest}" if self.digest else ""
 
     def pinned(self, digest: str) -> str:
-        """Return the name of the repository with this digest instead of a tag."""
+        """Return the name of the repository with this digest instead of a tag.
+
+        The form is `registry/repository@digest`.
+        """
         return f"{self.registry}/{self.repository}@{digest}"
