@@ -26,7 +26,11 @@ class BindingState(StrEnum):
 
 
 class DeviceBinding(msgspec.Struct, frozen=True):
-    """State of a claim's devices, and the condition that determines it: the missing or the failed one."""
+    """State of a claim's devices, and the condition that determines it: the missing or the failed one.
+
+    `claim` is the name of the claim, `device` has the form driver/pool/device. Only a failure has a reason and a
+    message. `device` and `condition` are empty if the state is READY.
+    """
 
     state: BindingState
     claim: str = ""

@@ -123,7 +123,10 @@ class StatusCall(ObjectCall, frozen=True, kw_only=True):
 
 
 class DeleteCall(ObjectCall, frozen=True, kw_only=True):
-    """Delete an object. An empty `uid` or `resource_version` is no precondition."""
+    """Delete an object. An empty `uid` or `resource_version` is no precondition.
+
+    `grace` is the grace period in seconds, or None for the default; an empty `propagation` is the default policy.
+    """
 
     verb = "delete"
 
@@ -134,7 +137,10 @@ class DeleteCall(ObjectCall, frozen=True, kw_only=True):
 
 
 class DeleteCollectionCall(ApiCall, frozen=True, kw_only=True):
-    """Delete all objects that match the selectors."""
+    """Delete all objects that match the selectors.
+
+    `grace` is the grace period in seconds, or None for the default; an empty `propagation` is the default policy.
+    """
 
     verb = "deletecollection"
 

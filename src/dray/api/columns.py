@@ -18,7 +18,10 @@ ColumnSource: TypeAlias = str | Callable[[Any], Any]  # a dotted attribute path,
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A table column; `cell` takes an object and the current time. Only `-o wide` shows columns of priority 1."""
+    """A table column; `cell` takes an object and the current time. Only `-o wide` shows columns of priority 1.
+
+    The time is in seconds since 1970.
+    """
 
     name: str
     cell: Callable[[Any, float], Cell | None]

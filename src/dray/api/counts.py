@@ -24,7 +24,7 @@ def at_most_all(value: int | str | None, path: Path) -> Errors:
 
 
 def scaled(value: int | str | None, path: Path) -> Errors:
-    """Yield errors if the value is neither a non-negative count nor a percentage."""
+    """Yield errors if the value is neither a non-negative count nor a percentage. None is valid."""
     if isinstance(value, int):
         yield from at_least(value, 0, path)
     elif value is not None and not (value.endswith("%") and _NUMBER.fullmatch(value)):

@@ -17,7 +17,7 @@ IMMUTABLE = "field is immutable"
 
 
 def each(items: Sequence[T] | None, path: Path, check: Callable[[T, Path], Iterable[FieldError]]) -> Errors:
-    """Yield the errors that `check` finds in each element."""
+    """Yield the errors that `check` finds in each element; None counts as an empty list."""
     for index, item in enumerate(items or ()):
         yield from check(item, path / index)
 
@@ -29,7 +29,10 @@ def bounded(
     check: Callable[[T, Path], Iterable[FieldError]],
     key: Callable[[T], Hashable] | None = None,
 ) -> Errors:
-    """Yield an error if a list is too long, otherwise the errors of its elements and of duplicate keys."""
+    """Yield an error if a list is too long, otherwise the errors of its elements and of duplicate keys.
+
+    `limit` is the maximum number of elements. Without `key`, duplicates are not looked for.
+    """
     if items and len(items) > limit:
         yield too_many(path, len(items), limit)
         return
@@ -39,7 +42,7 @@ def bounded(
 
 
 def within(items: Sequence[T] | None, limit: int) -> Sequence[T]:
-    """Return the elements of a list, or none if it is too long; a schema constraint reports the length."""
+    """Return the elements of a list, or none if it has more than `limit`; a schema constraint reports the length."""
     return items if items and len(items) <= limit else ()
 
 
@@ -60,7 +63,10 @@ def named(value: T, path: Path, check: Callable[[T], Complaints]) -> Errors:
 
 
 def required_name(value: str, path: Path, check: NameCheck, detail: str = "") -> Errors:
-    """Yield an error if a name is missing, or per message of `check`."""
+    """Yield an error if a name is empty, otherwise one per message of `check`.
+
+    `detail` is the message about an empty name.
+    """
     if value:
         yield from named(value, path, check)
     else:
@@ -68,13 +74,13 @@ def required_name(value: str, path: Path, check: NameCheck, detail: str = "") ->
 
 
 def one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
-    """Yield an error if a value is neither None nor one of the options."""
+    """Yield an error if a value is neither None nor one of the options. An empty text must be an option too."""
     if value is not None and value not in options:
         yield unsupported(path, value, options)
 
 
 def required_one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
-    """Yield an error if a value is missing or not one of the options."""
+    """Yield an error if a value is None, empty or not one of the options."""
     if not value:
         yield required(path)
     elif value not in options:
@@ -98,7 +104,10 @@ def unchanged(new: object, old: object, path: Path, shown: object = None) -> Err
 
 
 def checked(message: str, value: object, path: Path | None) -> list[FieldError]:
-    """Return the errors that the steps of a message find in a value."""
+    """Return the errors that the steps of a message find in a value; empty if the message has no steps.
+
+    `message` is a schema name.
+    """
     return _by_steps()(message, value, path)
 
 

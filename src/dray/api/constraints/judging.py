@@ -30,7 +30,10 @@ class _FoundErrors(list[FieldError]):
 
 
 def judged(message: str, value: Any, old: Any = None, path: Path | None = None) -> list[FieldError]:
-    """Check a value against the constraints of a message. Returns the errors; `old` is the replaced value or None."""
+    """Check a value against the constraints of a message. Returns the errors; `old` is the replaced value or None.
+
+    Returns at most MOST_ERRORS + 1 errors, and none if the message has no constraints.
+    """
     suspects = suspicion(message)
     if suspects is None or not suspects(value, old):
         return []
@@ -49,7 +52,8 @@ def checked(
 ) -> list[FieldError]:
     """Perform the steps of a message for a value. Returns the field errors, at most MOST_ERRORS + 1.
 
-    For a kind, the steps of its status are separate: `of_status` selects them.
+    For a kind, the steps of its status are separate: `of_status` selects them. `context` is passed to the functions
+    of steps; `old` is the replaced value or None.
     """
     steps = steps_of(message, of_status)
     return performed(steps, value, path, old, context) if steps is not None else []

@@ -220,7 +220,7 @@ def _bounds(schema: Tree) -> Iterator[tuple[str, Any]]:
 
 
 def _broken(node: SchemaNode, value: Any, path: str) -> Errors:
-    """Yield the errors of a value itself, without those of its members."""
+    """Yield the errors of a value itself, without those of its members. Missing required members are included."""
     is_told = False
     for holds, error, bound, is_chained in _constraints_of(node).get(type(value), ()):
         if not (is_chained and is_told) and not holds(value, bound):

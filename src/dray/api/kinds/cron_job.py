@@ -71,7 +71,10 @@ def cron_name(cron_job: batch.CronJob, _: Path | None) -> Errors:
 
 
 def schedule(spec: batch.CronJobSpec, old: batch.CronJobSpec | None, path: Path, _: Context) -> Errors:
-    """Yield an error if the schedule of a CronJob is invalid or contains a time zone."""
+    """Yield an error if the schedule of a CronJob is missing, invalid or contains a time zone.
+
+    A time zone is kept if the old schedule has one and the field timeZone is not set.
+    """
     path /= "schedule"
     if not spec.schedule:
         yield required(path)

@@ -134,7 +134,10 @@ def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, co
 
 
 def claims_limit(context: Context) -> int:
-    """Return the maximum number of claims; 0 for no limit in v1alpha1, which has the rules of pods."""
+    """Return the maximum number of claims of a group.
+
+    Returns 0, for no limit, in v1alpha1, which has the rules of pods.
+    """
     return 0 if context.version == "v1alpha1" else GROUP_CLAIMS_MAX
 
 

@@ -67,7 +67,10 @@ def exempt_level(level: flowcontrol.PriorityLevelConfiguration, _: Path | None) 
 
 
 def hand(queuing: flowcontrol.QueuingConfiguration, path: Path) -> Errors:
-    """Yield an error if the hand size exceeds the number of queues or the entropy of the hash."""
+    """Yield an error if the hand size exceeds the number of queues or the entropy of the hash.
+
+    A size of 0 or less is not reported here.
+    """
     queues, size, here = queuing.queues, queuing.handSize, path / "handSize"
     if size > queues:
         if size > 0:

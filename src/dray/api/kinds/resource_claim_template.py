@@ -50,7 +50,7 @@ def template_spec(
     path: Path,
     context: Context,
 ) -> Errors:
-    """Yield errors in the spec of a claim template; nothing if it is unchanged."""
+    """Yield errors in the spec of a claim template; nothing if it equals `old`, which is None for a new template."""
     if spec != old:
         yield from claim_template_metadata(spec.metadata, path / "metadata")
         yield from claim_spec(spec.spec, None, path / "spec", context)

@@ -97,7 +97,7 @@ class AlternativeReasons(msgspec.Struct, frozen=True):
 
 
 class RequestReasons(msgspec.Struct, frozen=True):
-    """A request with all its alternatives."""
+    """A request with all its alternatives. `claim` has the form namespace/name."""
 
     claim: str
     request: str

@@ -65,7 +65,10 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
 
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
-    """Parse a field selector. Raises BadRequest for a syntax error or a field that the resource does not offer."""
+    """Parse a field selector: terms `field=value`, `field==value` or `field!=value`, separated by commas.
+
+    Raises BadRequest for a syntax error or a field that the resource does not offer. An empty text has no conditions.
+    """
     conditions: list[tuple[str, str, bool]] = []
     for term in _terms(text):
         match = _OPERATOR.fullmatch(term)

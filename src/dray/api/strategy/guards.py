@@ -19,7 +19,7 @@ from dray.api.wire import Tree, Wire
 
 
 class Dropped(NamedTuple):
-    """A field that was removed because its feature gate is off."""
+    """A field that was removed because its feature gate is off: the name of the field, without path, and the gate."""
 
     field: str
     gate: str

@@ -75,7 +75,10 @@ def qualified_name(name: str, path: Path) -> Errors:
 
 
 def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Context, stored: bool = False) -> Errors:
-    """Yield errors in selectors of a request or class. Expressions that are already `stored` count as valid."""
+    """Yield errors in selectors of a request or class. Expressions that are already `stored` count as valid.
+
+    Yields nothing if there are too many selectors; a schema constraint reports that.
+    """
 
     def check(selector: resource.DeviceSelector, here: Path) -> Errors:
         if selector.cel is None:
@@ -87,7 +90,10 @@ def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Con
 
 
 def expression(text: str, path: Path, context: Context) -> Errors:
-    """Yield an error if a CEL selector is too long or does not compile."""
+    """Yield an error if a CEL selector is too long or does not compile.
+
+    A selector that is too long is not compiled.
+    """
     if len(text.encode()) > SELECTOR_MAX:
         yield too_long(path, SELECTOR_MAX)
         return
@@ -115,7 +121,7 @@ def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored
 
 
 def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> Errors:
-    """Yield an error if the value is missing, not a JSON object, or (unless `stored`) above `limit` bytes."""
+    """Yield an error if the value is missing, not a JSON object, or (unless `stored`) above `limit` bytes of JSON."""
     if value is None:
         yield required(path)
     elif not stored and len(msgspec.json.encode(value)) > limit:

@@ -33,7 +33,10 @@ RESOURCES = (
 
 
 def pod_field(reference: core.ObjectFieldSelector, path: Path, allowed: tuple[str, ...]) -> Errors:
-    """Yield an error if a reference to a pod field is missing, unknown, or not in `allowed`."""
+    """Yield an error if a reference to a pod field is missing, unknown, or not in `allowed`.
+
+    References to one label or annotation are always allowed.
+    """
     if not reference.fieldPath:
         yield required(path / "fieldPath")
     elif not _SUBSCRIPT.fullmatch(reference.fieldPath) and reference.fieldPath not in allowed:

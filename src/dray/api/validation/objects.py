@@ -113,7 +113,10 @@ def _first(errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
-    """Return the errors in metadata. Reviews, which are not stored, need no name."""
+    """Return the errors in metadata. Reviews, which are not stored, need no name.
+
+    Returns nothing for reviews and kinds whose function validates the metadata itself.
+    """
     rules = resource.rules
     if "get" not in resource.verbs or rules.name is None:
         return ()
@@ -121,7 +124,7 @@ def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
 
 
 def _in_version(resource: Resource, context: Context, found: list[FieldError]) -> list[FieldError]:
-    """Return the errors with the field names of the client's version."""
+    """Return the errors with the field names of the client's version; the same list if no name differs."""
     renames = resource.error_names.get(context.version) if found else None
     if renames is None:
         return found

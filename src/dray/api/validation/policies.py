@@ -209,7 +209,7 @@ def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expression
 
 
 def param_ref(reference: ParamRef, path: Path) -> Errors:
-    """Yield errors unless a binding selects its parameters by exactly one of name and selector."""
+    """Yield errors unless a binding selects its parameters by exactly one of a valid name and a valid selector."""
     if reference.name:
         yield from named(reference.name, path / "name", names.path_segment)
         if reference.selector is not None:
