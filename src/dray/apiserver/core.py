@@ -140,7 +140,11 @@ class ApiServer:
             return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # done, without the webhook
 
     async def _attempt(self, request: Request) -> Answer:
-        """Execute a request once. Returns its Answer. Raises ServiceUnavailable if the store fails."""
+        """Execute a request once. Returns its Answer.
+
+        Raises ServiceUnavailable if the store fails, WrongMethod for an unknown verb, UnsupportedMediaType for a
+        strategic merge patch of a custom resource.
+        """
         if request.resource.custom is not None and request.options.patch_type == STRATEGIC_PATCH:
             raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
@@ -237,7 +241,7 @@ class ApiServer:
     # Verbs
 
     async def _get(self, request: Request) -> Answer:
-        """Return one object. Raises NotFound.
+        """Return one object. Raises NotFound if it does not exist, BadRequest if the resourceVersion is invalid.
 
         Without resourceVersion the read waits for the latest state, with a number for that revision; with "0" it does
         not wait.

@@ -79,6 +79,6 @@ def bound(
 
 
 def denied(request: AdmissionRequest, text: str, kind: type[ApiError] = Unprocessable) -> ApiError:
-    """Return the error of a request that a policy denies."""
+    """Return the error of a request that a policy denies. `kind` is the class of the error."""
     form = request.forbidden(text)
     return kind(form.message, **form.details, causes=[{"message": text}])

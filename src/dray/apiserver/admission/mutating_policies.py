@@ -93,9 +93,9 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
         return partial(self.context.view(about, version).read_with, params)
 
     def _changed(self, version: str, patch: Patch, about: AdmissionRequest, now: Tree, effort: Effort) -> Tree:
-        """Return the object in the stored version after a patch.
+        """Return the object in the stored version after a patch; unpatched if a `test` operation fails.
 
-        Raises MutationFailed, or InternalError if the result is invalid.
+        `now` is the object in `version`. Raises MutationFailed, or InternalError if the result is invalid.
         """
         try:
             changed = (
@@ -116,7 +116,11 @@ class ActingPolicy(BoundPolicy[MutatingPolicy, MutatingAdmissionPolicyBinding]):
 
 
 def _applied(about: AdmissionRequest, version: str, now: Tree, part: Tree) -> Tree:
-    """Return the object with an apply configuration merged in. Raises MutationFailed."""
+    """Return the object with an apply configuration merged in.
+
+    `now` is the object and `part` the configuration. Raises MutationFailed if the configuration does not fit the
+    schema or sets an atomic list or map.
+    """
     shape = root(message(about, version))
     for problem in problems(shape, part):
         raise MutationFailed(f"error applying patch: failed to convert patch object to typed object: {problem}")
@@ -140,7 +144,10 @@ class MutatingPolicies(Admission):
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, ActingPolicy))
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Let the matching policies act. Returns the work as an awaitable, or None if no policy matches."""
+        """Let the matching policies act.
+
+        Returns the work as an awaitable, or None if no policy may match or the request has nothing to change.
+        """
         about = self._policies.about(request)
         return act_all(about, request) if about and changeable(request) is not None else None
 

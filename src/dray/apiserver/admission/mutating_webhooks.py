@@ -68,7 +68,10 @@ class MutatingWebhookJudge(WebhookJudge):
     def _changed(
         self, version: str, operations: list[Tree], about: AdmissionRequest, now: Tree, effort: Effort
     ) -> Tree:
-        """Return the object in the stored version after the webhook's patch."""
+        """Return the object in the stored version after the webhook's patch.
+
+        `now` is the object in `version`. Raises an ApiError if the patch fails or the result is invalid.
+        """
         return finished(about, version, json_patch(now, operations, effort), self.context.gates)
 
 
@@ -84,7 +87,11 @@ class MutatingWebhooks(Webhooks[MutatingWebhookJudge]):
         self._policies = policies
 
     def admit(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Let the matching webhooks act. Returns the work as an awaitable, or None if no webhook matches."""
+        """Let the matching webhooks act.
+
+        Returns the work as an awaitable, or None if no webhook may match, or if the request has nothing to change and
+        is not a DELETE.
+        """
         about, policies = self.judges.about(request), self._policies
         if not about or (changeable(request) is None and request.operation != "DELETE"):
             return None

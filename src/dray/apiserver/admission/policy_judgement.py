@@ -63,7 +63,7 @@ class Policy(CompiledPolicy):
     def judge(self, read: ReadVariable, interrupt: Interrupt) -> PolicyVerdict:
         """Return the verdict on a request; `read` returns the value of a variable by name.
 
-        Raises any error of the interrupt.
+        The verdict is empty if the match conditions do not hold. Raises any error of the interrupt.
         """
         try:
             if not self.conditions.hold(read, interrupt):

@@ -31,7 +31,10 @@ class PolicyView:
             _ = self._object, self._old
 
     def read(self, name: str) -> Value:
-        """Return the value of a variable of all policies."""
+        """Return the value of a variable of all policies.
+
+        Any name other than the known variables gives `authorizer.requestResource`.
+        """
         match name:
             case "object":
                 return self._object

@@ -93,9 +93,9 @@ class Quota(Admission):
         return quotas
 
     def _charge(self, request: AdmissionRequest, obj: Wire, quota: ResourceQuota, names: list[str]) -> Usage:
-        """Return the quota's usage including a new object, for the resources that it uses.
+        """Return the quota's usage including a new object, for the resources that it uses; empty if it uses none.
 
-        Raises Forbidden above the limit.
+        Raises Forbidden above the limit, or if a pod lacks amounts that the quota requires.
         """
         if isinstance(obj, Pod) and (silent := unspecified(obj, names)):
             raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {_shown_silent(silent)}")

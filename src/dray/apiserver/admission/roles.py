@@ -106,7 +106,10 @@ class RoleEscalation(Admission):
         await self._check_rules(request, self._rbac.effective(new))
 
     def _newly_gathered(self, new: Role | ClusterRole, old: Role | ClusterRole | None) -> set[str]:
-        """Return the aggregated roles that include the rules of `new` but did not include those of `old`."""
+        """Return the names of the roles that aggregate `new` but did not aggregate `old`.
+
+        Empty if `new` is no ClusterRole or its labels are unchanged. `old` is None for a new role.
+        """
         if not isinstance(new, ClusterRole) or (old and old.metadata.labels == new.metadata.labels):
             return set()
         return self._rbac.gatherers(new) - (self._rbac.gatherers(old) if isinstance(old, ClusterRole) else set())

@@ -96,14 +96,17 @@ class ValidatingPolicies(Admission):
         self._policies = Configured(context.reader, kinds, partial(bound, context, *kinds, CheckingPolicy))
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Evaluate the matching policies. Returns remaining work as an awaitable, or None."""
+        """Evaluate the policies that may match, and raise the first denial.
+
+        Returns remaining work as an awaitable, or None if everything is decided.
+        """
         about = self._policies.about(request)
         return self._ask(about, request) if about else None
 
     def _ask(self, about: Sequence[CheckingPolicy], request: AdmissionRequest) -> MaybeAwaitable:
         """Evaluate policies and raise the first denial.
 
-        Returns an awaitable if verdicts must come from the worker process.
+        Returns an awaitable if verdicts must come from the worker process, else None.
         """
         warnings, known = len(request.warnings), KnownValues()
 

@@ -82,7 +82,10 @@ class WebhookClient:
     async def call(
         self, config: WebhookClientConfig, review: dict[str, Any], timeout: float, user: str
     ) -> ReviewAnswer:
-        """Send an AdmissionReview and return its response. Raises WebhookCallFailed."""
+        """Send an AdmissionReview and return its response. `timeout` is in seconds.
+
+        Raises WebhookCallFailed if there is no usable answer, or the answer has another UID.
+        """
         try:
             answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER, user))
         except Unanswered as error:

@@ -58,7 +58,10 @@ class ServiceAddress(NamedTuple):
 
 
 def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
-    """Return the address of a webhook. Raises Unreachable."""
+    """Return the address of a webhook: its URL, or a random ready endpoint of its Service.
+
+    Raises Unreachable if there is neither, no endpoint is ready, or the address is reserved.
+    """
     if config.url:
         if is_reserved(urlsplit(config.url).hostname or ""):
             raise Unreachable(f'Post "{config.url}": {_RESERVED}')

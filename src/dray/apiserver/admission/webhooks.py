@@ -143,7 +143,7 @@ class ValidatingWebhooks(Webhooks[WebhookJudge]):
         super().__init__(context, WebhookJudge)
 
     def validate(self, request: AdmissionRequest) -> MaybeAwaitable:
-        """Call the matching webhooks. Returns the work as an awaitable, or None if no webhook matches."""
+        """Call the matching webhooks. Returns the work as an awaitable, or None if no webhook may match."""
         about = self.judges.about(request)
         return self._ask_all(about, request) if about else None
 
@@ -166,7 +166,10 @@ def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
 
 
 def _denial(name: str, answer: ReviewAnswer) -> ApiError:
-    """Return the ApiError for a webhook's denial, by its status code."""
+    """Return the ApiError for a webhook's denial, by its status code.
+
+    An unknown code gives BadRequest, or InternalError from 500 on.
+    """
     status = answer.status or ReviewStatus()
     denied = f'admission webhook "{name}" denied the request'
     explanation = status.message or status.reason

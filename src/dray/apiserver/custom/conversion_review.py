@@ -107,7 +107,10 @@ class Review:
         return response.convertedObjects or []
 
     def _checked(self, index: int, pair: tuple[Tree, msgspec.Raw]) -> Tree:
-        """Return one converted object with its original metadata. Raises ConversionFailed if it is invalid."""
+        """Return one converted object with its original metadata. Raises ConversionFailed if it is invalid.
+
+        `pair` is the original and the encoded converted object, `index` their position in the review.
+        """
         original, raw = pair
         try:
             tree = _read(raw)
@@ -167,7 +170,10 @@ def _read(raw: msgspec.Raw) -> Tree:
 
 
 def _metadata(original: Tree, converted: Tree) -> Tree:
-    """Return the original metadata with labels and annotations of the converted object. Raises ValueError."""
+    """Return the original metadata with labels and annotations of the converted object.
+
+    Raises ValueError if they are not maps of strings, or are changed and invalid.
+    """
     metadata = {name: value for name, value in original.items() if name not in ("labels", "annotations")}
     for name, check in _OWN:
         said = converted.get(name)

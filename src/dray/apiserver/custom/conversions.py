@@ -78,7 +78,7 @@ class Conversions:
                 yield [change if change.version is None else replace(change, version=next(states)) for change in batch]
 
     async def state(self, resource: Resource, state: KeyVersion) -> KeyVersion:
-        """Return a state in the version of `resource` as its requests see it."""
+        """Return a state in the version of `resource` as its requests see it. Raises ConversionFailed."""
         return (await self.states(resource, resource.stored, [state]))[0]
 
     async def states(self, resource: Resource, version: str, states: Sequence[KeyVersion]) -> list[KeyVersion]:
@@ -134,13 +134,13 @@ class Conversions:
     # Writing
 
     async def stored(self, resource: Resource, obj: CustomObject) -> CustomObject:
-        """Return a custom object converted to the stored version."""
+        """Return a custom object converted to the stored version. Raises ConversionFailed."""
         assert resource.custom is not None
         tree = await self.tree(resource, resource.custom.stored, msgspec.json.decode(encode(obj)))
         return cast(CustomObject, to_object(resource, tree))
 
     async def tree(self, resource: Resource, version: str, tree: Tree) -> Tree:
-        """Return a tree in another version. Raises ConversionFailed."""
+        """Return a tree in another version, or `tree` itself if it already has the version. Raises ConversionFailed."""
         if tree["apiVersion"] == resource.api_version(version):
             return tree
         until = asyncio.get_running_loop().time() + self._seconds

@@ -98,7 +98,10 @@ def _taken(
 
 
 def established(definition: CustomResourceDefinition, accepted: Condition) -> Condition:
-    """Return the condition Established: true once the names are accepted, and it stays true."""
+    """Return the condition Established: true once the names are accepted, and it stays true.
+
+    `accepted` is the condition NamesAccepted.
+    """
     before = next((c for c in definition.status.conditions or () if c.type == "Established"), None)
     if before is not None and before.status == "True":
         return before

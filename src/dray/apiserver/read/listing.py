@@ -69,7 +69,7 @@ class ListSelection(msgspec.Struct, frozen=True):
 
 
 def _selection(resource: Resource, labels: str, fields: str) -> ListSelection:
-    """Return the parsed label and field selectors. Raises BadRequest."""
+    """Return the parsed label and field selectors. Raises BadRequest if one is malformed."""
     try:
         chosen = parse_labels(labels) if labels else EVERYTHING
         wanted = parse_fields(resource, fields)
@@ -93,7 +93,10 @@ _remembered = lru_cache(maxsize=1024)(_selection)
 
 
 def selection(resource: Resource, options: RequestOptions) -> ListSelection:
-    """Return the selectors of a request, cached if they are short. Raises BadRequest."""
+    """Return the selectors of a request, cached if they are short.
+
+    Raises BadRequest if a selector is malformed or has too many conditions.
+    """
     labels, fields = options.label_selector, options.field_selector
     # not cached for custom resources, because a definition can be deleted
     if len(labels) + len(fields) <= _ORDINARY and resource.custom is None:
@@ -166,7 +169,11 @@ def prefix_of(resource: Resource, namespace: str) -> str:
 
 
 async def list_objects(cache: Cache, request: Request) -> Answer:
-    """Return the answer to a list request. Raises Expired if its state is no longer available."""
+    """Return the answer to a list request.
+
+    Raises Expired if its state is no longer available, with a new continue token (ContinueExpired) if the request
+    continues a list. Raises BadRequest if the options are invalid.
+    """
     options = request.options
     chosen = selection(request.resource, options)
     prefix = prefix_of(request.resource, request.namespace)

@@ -192,7 +192,10 @@ def decode(key: str, value: bytes, revision: int) -> Wire:
 
 
 def at_revision(obj: Wire, revision: int) -> Wire:
-    """Set the resourceVersion of a new object in place, before others see the object. Returns the object."""
+    """Set the resourceVersion of a new object in place, before others see the object. Returns the object.
+
+    A revision of 0 gives an empty resourceVersion.
+    """
     force_setattr(obj.metadata, "resourceVersion", str(revision or ""))  # type: ignore[attr-defined]  # every stored type has it
     return obj
 

@@ -49,7 +49,11 @@ class Authenticator:
         self._certificates: dict[bytes, User] = {}
 
     def authenticate(self, headers: RawHeaders, certificate: Certificate | None = None) -> User:
-        """Return the user of a request. Raises Unauthorized, or Forbidden for an impersonation that is not allowed."""
+        """Return the user of a request: of the client certificate if it names one, else of the bearer token.
+
+        Impersonation headers replace the user. Raises Unauthorized, Forbidden for an impersonation that is not
+        allowed, or BadRequest for one without a user name.
+        """
         token = b""
         impersonation: list[tuple[bytes, bytes]] = []
         for name, value in headers:
@@ -79,7 +83,10 @@ class Authenticator:
         return self._tokens.verify(token, audiences)
 
     def _bearer(self, header: bytes) -> User:
-        """Return the user of an Authorization header. Raises Unauthorized."""
+        """Return the user of an Authorization header.
+
+        Raises Unauthorized if the header is empty, has another scheme than Bearer, or its token is invalid.
+        """
         if user := self._headers.get(header):
             return user
         scheme, _, token = header.decode("latin-1").partition(" ")
@@ -171,7 +178,10 @@ def _needed(wanted: User) -> Iterable[Attributes]:
 
 
 def _complete(wanted: User) -> User:
-    """Return the user with the implied groups, such as system:authenticated."""
+    """Return the user with the implied groups, such as system:authenticated.
+
+    A service account gets the groups of service accounts only if no group is named.
+    """
     groups = list(wanted.groups)
     if not groups and (account := wanted.service_account):
         groups += [SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{account[0]}"]

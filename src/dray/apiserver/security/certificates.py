@@ -113,7 +113,10 @@ class Keys:
         return read_text(self.token_file).strip()
 
     def client(self, name: str, groups: Sequence[str] = (), lifetime: timedelta = LIFETIME) -> KeyPair:
-        """Return a new client certificate with its key, for a user name and groups."""
+        """Return a new client certificate with its key, for a user name and groups.
+
+        `lifetime` is how long the certificate is valid, from now.
+        """
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         key = _new_key()
@@ -315,7 +318,10 @@ def _new_key() -> EllipticCurvePrivateKey:
 
 
 def _load_key(pem: bytes) -> EllipticCurvePrivateKey:
-    """Return the elliptic curve key in PEM data. Raises ValueError or TypeError."""
+    """Return the elliptic curve key in PEM data.
+
+    Raises ValueError if the data has no such key, TypeError if the key is encrypted.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

@@ -113,7 +113,10 @@ class TokenAuthority:
         return _user(claims), meant_for
 
     def _spec(self, name: str, tree: dict[str, Any]) -> TokenRequestSpec:
-        """Return the spec of a TokenRequest. Raises BadRequest or Invalid."""
+        """Return the spec of a TokenRequest.
+
+        Raises BadRequest if it cannot be decoded, Invalid if expirationSeconds is out of range.
+        """
         try:
             spec = msgspec.convert(tree, TokenRequest).spec
         except msgspec.ValidationError as error:
@@ -260,7 +263,10 @@ def _user(claims: TokenClaims) -> User:
 
 
 def _match(ref: BoundObjectReference, found: Pod | Node | None, plural: str) -> BoundObject:
-    """Return name and UID of a bound object. Raises NotFound, or Conflict if it has another UID."""
+    """Return name and UID of a bound object. `found` is None if the object does not exist.
+
+    Raises NotFound in that case, or Conflict if the object has another UID than `ref` (if `ref` has one).
+    """
     if found is None:
         raise not_found(BY_NAME["", plural], ref.name)
     if ref.uid and ref.uid != found.metadata.uid:

@@ -45,7 +45,10 @@ class Upgrade(NamedTuple):
 
 
 def upgrade_of(headers: Sequence[tuple[bytes, bytes]], take_over: TakeOver | None) -> Upgrade:
-    """Return the upgrade that a client requests. Raises BadRequest if it requests none."""
+    """Return the upgrade that a client requests: to WebSocket or SPDY.
+
+    Raises BadRequest if it requests neither, or if `take_over` is None because the connection cannot be taken over.
+    """
     plain = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     versions = [value.decode("latin-1") for name, value in headers if name == b"x-stream-protocol-version"]
     protocol = plain.get("upgrade", "").lower()

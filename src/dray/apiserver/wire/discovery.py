@@ -49,7 +49,7 @@ SUBRESOURCES: dict[str, Subresource] = {
 
 
 def subresource(resource: Resource, name: str) -> Subresource:
-    """Return verbs and kind of a resource's subresource, by its name."""
+    """Return verbs and kind of a resource's subresource, by its name; defaults for a name that is not listed."""
     if name == "proxy":
         return Subresource(PROXY, f"{resource.kind}ProxyOptions")
     return SUBRESOURCES.get(name, DEFAULT_SUBRESOURCE)

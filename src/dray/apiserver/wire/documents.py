@@ -128,7 +128,10 @@ class Documents:
         return Document(text.encode(), b"text/plain; charset=utf-8", 500 if failed else 200)
 
     async def private(self, user: User, method: str, parts: list[str], accept: str) -> Document:
-        """Return the document at a path. Raises Forbidden unless the user may `get` the path."""
+        """Return the document at a path. `parts` are the parts of the path without slashes.
+
+        Raises Forbidden unless the user may `get` the path, and WrongMethod unless the method is GET or HEAD.
+        """
         if method not in ("GET", "HEAD"):
             raise WrongMethod
         if self._authorizer is not None:
@@ -226,7 +229,10 @@ async def _openapi_document(made: DocumentsMade, parts: list[str], accept: str) 
 
 
 def _openapi_made(made: DocumentsMade, name: str) -> Document:
-    """Return a new OpenAPI document. Raises UnknownGroup."""
+    """Return a new OpenAPI document. `name` is `v2`, `v2.protobuf`, `v3` or `v3/PATH`.
+
+    Raises UnknownGroup if the group version is not served.
+    """
     if name == "v2.protobuf":
         return Document(made.openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
     if name == "v2":

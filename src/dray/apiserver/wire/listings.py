@@ -48,7 +48,10 @@ class Listings:
         self.whole = Whole(limits.whole_answers)
 
     def open(self, user: str, answer: ListAnswer, media: str, pretty: bool) -> Listing:
-        """Return a list in the requested media type. Long lists are not indented."""
+        """Return a list in the requested media type, any other than JSON or protobuf as YAML.
+
+        `pretty` indents short lists in JSON.
+        """
         if media == JSON:
             return Listing(self._json(user, answer, pretty), b"application/json")
         if media == PROTOBUF:

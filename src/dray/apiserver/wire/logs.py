@@ -188,7 +188,7 @@ class NodeLogs:
         return f"{self._node_of(pod)}/containerLogs/{names}"
 
     def _pod(self, request: Request) -> Pod:
-        """Return the pod of a request. Raises NotFound."""
+        """Return the pod of a request. Raises NotFound if it does not exist."""
         pod = one(self._reader, Pod, request.namespace, request.name)
         if pod is None:
             raise not_found(request.resource, request.name)

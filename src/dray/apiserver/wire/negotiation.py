@@ -28,7 +28,11 @@ PLAIN = Accepted()
 
 
 def accepted(header: str, protobuf: bool = True, *, shapes: bool = True) -> Accepted:
-    """Return the form for an Accept header, cached for short headers. Raises NotAcceptable."""
+    """Return the form for an Accept header, cached for short headers.
+
+    An empty header gives JSON. `protobuf` and `shapes` say whether these forms are available. Raises NotAcceptable if
+    no accepted form can be produced.
+    """
     return (_remembered if len(header) <= _ORDINARY else _accepted)(header, protobuf, shapes)
 
 

@@ -33,7 +33,11 @@ class NodeProxy:
         self._nodes = nodes
 
     async def relay(self, request: Request, method: str, tail: str, query: bytes) -> Relayed:
-        """Return the node's answer for a path. Raises MethodNotAllowed for a method other than GET."""
+        """Return the node's answer for a path. `tail` is the path on the node.
+
+        Raises MethodNotAllowed for a method other than GET, BadRequest for a malformed node name, ServiceUnavailable
+        if the node does not answer.
+        """
         if method != "GET":
             raise MethodNotAllowed(f"nodes/proxy: only GET is passed on, not {method}")
         pieces = self._nodes.read(_plain(request.name), quote(tail, safe="/"), query.decode("latin-1"))

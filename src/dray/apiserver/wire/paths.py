@@ -84,7 +84,8 @@ class Routes:
     def match(self, method: str, path: str) -> RequestTarget:
         """Return the target of an HTTP method and path.
 
-        Raises UnknownGroup, UnknownResource, WrongMethod or BadRequest.
+        Raises UnknownGroup or UnknownResource if nothing is served at the path, WrongMethod if the method is not
+        supported there, BadRequest if the namespace is empty.
         """
         parts = path.split("/")
         if len(parts) > 2 and parts[1] == "api":

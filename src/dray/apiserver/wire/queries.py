@@ -29,7 +29,10 @@ class OptionsInvalid(Invalid):
 
 
 def parse_query(text: bytes | str) -> Query:
-    """Return the first value of each parameter. Raises BadRequest."""
+    """Return the first value of each parameter; empty for an empty query.
+
+    Raises BadRequest if the query cannot be decoded or has too many parameters.
+    """
     if not text:
         return {}
     if isinstance(text, bytes):
@@ -68,9 +71,10 @@ def boolean(text: str) -> bool:
 
 
 def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
-    """Return the options in a query.
+    """Return the options in a query. `patch_type` is the media type of a patch, or empty for other requests.
 
-    Raises OptionsInvalid for an unknown fieldValidation or dryRun, or a wrong `force`.
+    Raises BadRequest for a malformed number or boolean, and OptionsInvalid for an unknown fieldValidation or dryRun,
+    or a wrong `force`.
     """
     if not query and not patch_type:
         return _DEFAULT

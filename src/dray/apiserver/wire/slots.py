@@ -29,7 +29,11 @@ class Slots:
         self._taken = 0
 
     def taken(self, user: User, size: int = 1) -> Slot:
-        """Return a reserved slot of a size, as a context manager. Raises TooManyRequests if none is left."""
+        """Return a reserved slot of a size, as a context manager.
+
+        Raises TooManyRequests if the total or the user's share would be exceeded. For members of system:masters only
+        the total counts.
+        """
         of_user = self._of_user.get(user.name, 0) + size
         if self._taken + size > self._most or (of_user > self._most_of_user and MASTERS not in user.groups):
             self._metrics.refused += 1

@@ -36,7 +36,7 @@ class Commits:
     async def write(
         self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int, value: bytes = b""
     ) -> KeyVersion:
-        """Store an object and return its new state. Raises RevisionConflict.
+        """Store an object and return its new state. Raises RevisionConflict if `expected` does not hold.
 
         `expected` is the revision that the write replaces; 0 means that the object must not exist. `value` is the
         encoded object if the caller already has it. A dry run only checks `expected`.
@@ -49,7 +49,10 @@ class Commits:
         return self._version(op, obj, revision, expected)
 
     async def remove(self, admission: AdmissionRequest, current: KeyVersion, obj: Wire | None = None) -> KeyVersion:
-        """Delete an object. Returns its last state, which is `obj` if an update caused the deletion."""
+        """Delete an object. Returns its last state, which is `obj` if an update caused the deletion.
+
+        Raises RevisionConflict if the object is no longer in the state `current`.
+        """
         revision = await self._commit(admission, Op(current.key, None, current.revision))
         if obj is None:
             return KeyVersion(current.key, current.value, current.revision, current.created, None, current.object)

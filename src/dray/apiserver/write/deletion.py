@@ -66,7 +66,8 @@ class Deletion:
         """Delete an object, or mark it for deletion.
 
         Returns the object or a Status. Retries if another writer changes the object. With `is_admitted`, admission is
-        skipped because the caller has already run it. Raises NotFound, or Conflict if a precondition fails.
+        skipped because the caller has already run it. Raises NotFound, or Conflict if a precondition fails or after
+        too many attempts.
         """
         _check(request.options)
         for _ in range(_ATTEMPTS):

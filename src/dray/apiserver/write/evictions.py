@@ -89,7 +89,7 @@ def _need_not_wait(budget: PodDisruptionBudget, pod: Pod) -> bool:
 def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
     """Return the budget with one disruption less and the pod in disruptedPods.
 
-    Raises TooManyRequests if none is left.
+    Raises TooManyRequests if none is left, or if the budget's status does not reflect its spec yet.
     """
     status: Any = budget.status
     name = budget.metadata.name

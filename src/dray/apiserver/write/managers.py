@@ -71,7 +71,8 @@ def track(request: Request, current: KeyVersion | None, tree: Tree) -> None:
 def apply(request: Request, current: KeyVersion | None) -> Applied:
     """Apply the body of the request to the current object. Returns the result with its managedFields.
 
-    Raises Conflict, which names the owners, if another manager owns a changed field.
+    `current` is None if the object does not exist. Raises OptionsInvalid without a field manager, and Conflict, which
+    names the owners, if another manager owns a changed field and the request does not force.
     """
     options, resource = request.options, request.resource
     if not options.field_manager:

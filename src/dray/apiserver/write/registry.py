@@ -225,7 +225,9 @@ class Registry:
     async def _update(self, request: Request, body: Any, *, is_forced: bool = False) -> Answer:
         """Make one attempt at an update.
 
-        Returns the stored state. Raises RevisionConflict if another write came first.
+        Returns the stored state. With `is_forced`, the body has no resourceVersion. Raises RevisionConflict if
+        another write came first, NotFound if the object does not exist and is not created by an update, Invalid if
+        the resource needs a resourceVersion.
         """
         resource = request.resource
         current = await self._current(request)
@@ -268,7 +270,10 @@ class Registry:
         raise conflict(request.resource, request.name, MODIFIED) from None
 
     async def patch(self, request: Request) -> Answer:
-        """Patch or apply an object. Returns its stored state."""
+        """Patch or apply an object. Returns its stored state.
+
+        Raises NotFound if there is none to patch; an apply creates it instead.
+        """
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
         if isinstance(request.body, Wire):
@@ -353,7 +358,8 @@ class Registry:
     ) -> Answer:
         """Replace the current state by a tree, after admission. Returns the stored state.
 
-        Raises RevisionConflict if another write came first.
+        `entries` are the new managedFields, or None if they are to be updated here. Raises RevisionConflict if
+        another write came first.
         """
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)

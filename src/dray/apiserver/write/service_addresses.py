@@ -54,9 +54,9 @@ class ServiceAddresses:
     # Choosing
 
     def assign(self, service: Service, old: ServiceVersion = None) -> Service:
-        """Return a Service with address families, cluster IPs and node ports.
+        """Return a Service with address families, cluster IPs and node ports. `old` is None for a new Service.
 
-        Raises Invalid if a requested value is unavailable.
+        Raises Invalid if a requested value is unavailable, InternalError if no address or port is free.
         """
         ranges = self._ranges()
         service = with_families(service, old, tuple(dict.fromkeys(one.family for one in ranges)))
@@ -77,7 +77,10 @@ class ServiceAddresses:
         return [AddressRange(text) for one in found for text in one.spec.cidrs]
 
     def _with_addresses(self, service: Service, held: frozenset[str], ranges: list[AddressRange]) -> Service:
-        """Return the Service with one cluster IP per family. Headless and ExternalName Services stay unchanged."""
+        """Return the Service with one cluster IP per family. Headless and ExternalName Services stay unchanged.
+
+        `held` are the addresses that the Service already has, which it keeps. Raises Invalid or InternalError.
+        """
         spec = service.spec
         if spec.type == "ExternalName" or is_headless(spec):
             return service
@@ -129,9 +132,10 @@ class ServiceAddresses:
     # Node ports
 
     def _with_node_ports(self, service: Service, held: frozenset[int]) -> Service:
-        """Return the Service with node ports.
+        """Return the Service with node ports, or unchanged if its type takes none.
 
-        Ports of one number and several protocols share a node port unless they request others.
+        `held` are the ports that the Service already has, which need no check. Ports of one number and several
+        protocols share a node port unless they request others.
         """
         spec = service.spec
         if not takes_node_ports(spec):

@@ -26,9 +26,10 @@ _POLICY = SPEC / "ipFamilyPolicy"
 
 
 def with_families(service: Service, old: Service | None, configured: tuple[str, ...]) -> Service:
-    """Return a Service with its IP families and policy set. Raises Invalid.
+    """Return a Service with its IP families and policy set; unchanged if it is an ExternalName or already settled.
 
-    `configured` are the cluster's families, the default first.
+    `configured` are the cluster's families, the default first. Raises Invalid if addresses, families and policy do
+    not fit together or the cluster lacks a family.
     """
     spec, before = service.spec, old.spec if old is not None else None
     if spec.type == "ExternalName" or _is_settled(spec, before):

@@ -101,7 +101,7 @@ class Subresources:
         return self._state(request.resource, request.namespace, request.name)
 
     def _state(self, resource: Resource, namespace: str, name: str) -> KeyVersion:
-        """Return the state of an object. Raises NotFound."""
+        """Return the state of an object. Raises NotFound if it does not exist."""
         version = self._storage.cache.get(resource.key(namespace, name))
         if version is None:
             raise not_found(resource, name)
@@ -110,7 +110,11 @@ class Subresources:
     # pods/binding and bindings
 
     async def bind(self, request: Request) -> Answer:
-        """Assign a pod to a node. Returns a Status. Raises Conflict if the pod is already assigned or being deleted."""
+        """Assign a pod to a node. Returns a Status.
+
+        Raises NotFound if the pod does not exist. Raises Conflict if it is already assigned, being deleted, gated or
+        has another UID, or after too many attempts.
+        """
         body = request.body
         binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
         name = request.name or binding.metadata.name
@@ -284,7 +288,10 @@ def _placed(obj: T, namespace: str, name: str) -> T:
 
 
 def delete_options(options: RequestOptions, body: Any) -> RequestOptions:
-    """Return the options overridden by a DeleteOptions object. Raises BadRequest if it is malformed."""
+    """Return the options overridden by a DeleteOptions object; unchanged if `body` is empty.
+
+    Raises BadRequest if the object is malformed or has both orphanDependents and propagationPolicy.
+    """
     if not body:
         return options
     if not isinstance(body, dict):
@@ -320,7 +327,7 @@ def _check_types(policy: Any, grace: Any, conditions: Any, dry_run: Any) -> None
 
 
 def _convert(body: Any, type_: type[T]) -> T:
-    """Return a body as a typed object. Raises BadRequest."""
+    """Return a body as a typed object. Raises BadRequest if it does not fit the type."""
     kind = type_.__name__
     try:
         return msgspec.convert(body, type_)

@@ -86,13 +86,16 @@ class Union:
 
 
 def forbidden(user: User, attributes: Attributes, reason: str = "") -> Forbidden:
-    """Return the Forbidden error for an action, in Kubernetes' wording."""
+    """Return the Forbidden error for an action, in Kubernetes' wording. An empty `reason` is omitted."""
     text = f'User "{user.name}" cannot {attributes}' + (f": {reason}" if reason else "")
     return refusal(attributes.group, attributes.resource, attributes.name, text)
 
 
 def refusal(group: str, resource: str, name: str, text: str) -> Forbidden:
-    """Return a Forbidden error about an object: `pods "p" is forbidden: …`."""
+    """Return a Forbidden error about an object: `pods "p" is forbidden: …`.
+
+    An empty name, group or resource is omitted from the message.
+    """
     qualified = f"{resource}.{group}" if group else resource
     if not resource:
         return Forbidden(f"forbidden: {text}")

@@ -129,7 +129,7 @@ def namespace_defaults(name: str, root_ca: str = "") -> Iterator[Wanted]:
 
 
 def api_service(address: str) -> Tree:
-    """Return the Service of the API server.
+    """Return the Service of the API server. `address` is HOST:PORT of the server.
 
     Its cluster IP is the server's own address, because there is no service network.
     """

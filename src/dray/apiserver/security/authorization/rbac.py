@@ -163,7 +163,10 @@ class Rbac:
         return (everywhere, self._table(user, namespace)) if namespace else (everywhere,)
 
     def _table(self, user: User, scope: str) -> GrantTable:
-        """Return the table of a user's rights in a scope, cached."""
+        """Return the table of a user's rights in a scope, cached.
+
+        `scope` is a namespace, or "" for the cluster scope.
+        """
         key = (user.name, user.groups, scope)
         table = self._tables.get(key)
         if table is None:
@@ -223,7 +226,10 @@ class Rbac:
                 yield self._grant(binding, subject, scope)
 
     def _grant(self, binding: RbacBinding, subject: Subject, scope: str) -> RoleGrant:
-        """Return the grant of one binding to one subject."""
+        """Return the grant of one binding to one subject; `scope` is a namespace or "".
+
+        If the role does not exist, the grant has no rules and says that the role is missing.
+        """
         ref = binding.roleRef
         rules = self.rules_of(ref, scope)
         if rules is None:
@@ -235,7 +241,10 @@ class Rbac:
         return RoleGrant(rules, reason)
 
     def _bindings_in(self, scope: str) -> BindingsBySubject:
-        """Return the bindings in a scope by subject, cached."""
+        """Return the bindings in a scope by subject, cached.
+
+        `scope` is a namespace, or "" for ClusterRoleBindings.
+        """
         index = self._bindings.get(scope)
         if index is None:
             index = self._bindings[scope] = {}

@@ -91,7 +91,10 @@ class Reviews:
         return {**answer, "audiences": list(audiences)} if audiences else answer
 
     def _self_access(self, user: User, namespace: str, review: SelfSubjectAccessReview) -> Tree:
-        """Return the status of a SelfSubjectAccessReview: whether the requesting user may perform the action."""
+        """Return the status of a SelfSubjectAccessReview: whether the requesting user may perform the action.
+
+        Raises Invalid unless exactly one of resource and non-resource attributes is set.
+        """
         self._check_attributes(review, review.spec)
         return self._decide(user, review.spec)
 

@@ -242,7 +242,10 @@ def _checked(operation: JsonValue) -> tuple[str, Pointer]:
 
 
 def _pointer(path: str) -> Pointer:
-    """Return the tokens of a JSON pointer. Raises PatchRejected if it does not start with a slash."""
+    """Return the tokens of a JSON pointer; [] for an empty path, which is the whole document.
+
+    Raises PatchRejected if another path does not start with a slash.
+    """
     if not path:
         return []
     if not path.startswith("/"):
@@ -266,7 +269,10 @@ def _index(token: str, size: int) -> int:
 
 
 def _child(container: JsonValue, token: str) -> JsonValue:
-    """Return the member or element that a token names, or _MISSING."""
+    """Return the member or element that a token names, or _MISSING if there is none.
+
+    Raises PatchRejected if the token for a list is not a valid index.
+    """
     if isinstance(container, dict):
         return container.get(token, _MISSING)
     if isinstance(container, LISTS):

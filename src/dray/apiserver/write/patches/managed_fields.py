@@ -61,7 +61,7 @@ class Versions:
         return None
 
     def tree(self, api_version: str) -> Tree:
-        """Return the object in an API version. Conversions change a copy."""
+        """Return the object in an API version, converted at most once. Conversions change a copy."""
         if api_version not in self._trees:
             stored = self._home.api_version()
             if api_version == stored:
@@ -178,7 +178,10 @@ def made(owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str =
 
 
 def renewed(before: Entry | None, owner: ManagerIdentity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
-    """Return an entry with new fields, or `before` with its time if nothing differs."""
+    """Return an entry with new fields, or `before` with its time if fields and API version are the same.
+
+    `before` is the owner's earlier entry, or None.
+    """
     entry = made(owner, fields, time, api_version)
     if before and before.get("fieldsV1") == fields and before.get("apiVersion") == entry["apiVersion"]:
         return before
