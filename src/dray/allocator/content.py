@@ -100,7 +100,7 @@ class _Judging(Work):
         return True
 
     def charge(self, at: int, steps: int) -> None:
-        """Add the steps of one device."""
+        """Add the steps of the device at position `at`."""
         self.steps += steps
         if steps > 1:
             self.prices[at] = steps

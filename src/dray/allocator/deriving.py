@@ -23,11 +23,11 @@ class DeviceViews(Protocol):
     """Devices by position, in the form that expressions are evaluated on."""
 
     def view(self, at: int) -> DeviceView:
-        """Return the device at a position."""
+        """Return the device at a position, counted from 0."""
 
     @property
     def size(self) -> int:
-        """Number of devices."""
+        """Number of devices. Their positions are 0 to size - 1."""
 
 
 DerivingFound = tuple[int, dict[TypedValue, int], int, dict[int, str], dict[int, int], int]

@@ -196,7 +196,7 @@ class _PlanEntry:
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
     def keep_search(self, key: _SearchKey, searching: Searching) -> None:
-        """Store an unfinished search."""
+        """Store an unfinished search. Drops the oldest if SEARCHES_KEPT are stored."""
         if len(self.searches) >= SEARCHES_KEPT:
             del self.searches[next(iter(self.searches))]
         self.searches[key] = searching
@@ -240,7 +240,7 @@ class _PlanEntry:
                 del self.by_key[group.key]
 
     def note(self, nodes: int, verdict: _Verdict) -> None:
-        """Record the result for some nodes."""
+        """Record the result for the nodes of a bit set."""
         self.fitting = self.fitting | nodes if verdict.fits else without(self.fitting, nodes)
         self.failing = self.failing | nodes if verdict.fails else without(self.failing, nodes)
         self.out = self.out | nodes if verdict.is_out else without(self.out, nodes)
@@ -301,11 +301,11 @@ class Index:
     # Changes of the cluster.
 
     def upsert_slice(self, slice_: ResourceSlice) -> None:
-        """Add or replace a slice."""
+        """Add or replace a slice, by its name."""
         self._inventory.upsert_slice(slice_)
 
     def remove_slice(self, name: str) -> None:
-        """Remove a slice."""
+        """Remove a slice, if it exists."""
         self._inventory.remove_slice(name)
 
     def upsert_node(self, node: Node) -> None:
@@ -313,7 +313,7 @@ class Index:
         self._inventory.upsert_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node."""
+        """Remove a node, if it exists."""
         self._inventory.remove_node(name)
 
     def upsert_class(self, class_: DeviceClass) -> None:
@@ -326,16 +326,16 @@ class Index:
         return name in self._classes
 
     def remove_class(self, name: str) -> None:
-        """Remove a device class."""
+        """Remove a device class, if it exists."""
         if self._classes.pop(name, None) is not None:
             self._entries.clear()
 
     def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
-        """Mark devices and shares as in use, whether or not they are published."""
+        """Mark devices, as (driver, pool, device), and shares as in use, whether or not they are published."""
         self._inventory.take(devices, shares)
 
     def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
-        """Mark devices and shares as free."""
+        """Mark devices, as (driver, pool, device), and shares as free. Those that are not in use are ignored."""
         self._inventory.release(devices, shares)
 
     @property

@@ -277,7 +277,10 @@ class Inventory:
     # Devices in use.
 
     def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
-        """Mark devices and shares as in use, whether or not a slice publishes them. Repeating it changes nothing."""
+        """Mark devices, as (driver, pool, device), and shares as in use, whether or not a slice publishes them.
+
+        Repeating it does not count anything twice.
+        """
         told: set[SliceState] = set()
         for device in devices:
             id_ = device if isinstance(device, DeviceId) else DeviceId(*device)
@@ -289,7 +292,7 @@ class Inventory:
             self._consume(share.device, told)
 
     def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
-        """Mark devices and shares as free again."""
+        """Mark devices, as (driver, pool, device), and shares as free again. Those that are not in use are ignored."""
         told: set[SliceState] = set()
         for device in devices:
             id_ = device if isinstance(device, DeviceId) else DeviceId(*device)
@@ -407,5 +410,5 @@ class Inventory:
 
 
 def _mark(names: set[str], slice_: ResourceSlice, is_so: bool) -> None:
-    """Add the name of a slice to a set or remove it."""
+    """Add the name of a slice to a set if `is_so` is set, or else remove it."""
     (names.add if is_so else names.discard)(slice_.metadata.name)

@@ -173,7 +173,11 @@ class Client(ABC):
         grace: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Delete an object. `uid` and `resource_version` are preconditions; raises `Conflict` if they do not hold."""
+        """Delete an object. `uid` and `resource_version` are preconditions; raises `Conflict` if they do not hold.
+
+        `grace` is in seconds (None: the server's default), and `propagation` is Foreground, Background or Orphan.
+        Raises `NotFound` if the object does not exist, and `BadRequest` if the name is empty.
+        """
         resource = resource_of(type_)
         call = DeleteCall(
             resource,
@@ -196,7 +200,10 @@ class Client(ABC):
         grace: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Delete all objects that match the selectors."""
+        """Delete all objects that match the selectors, all objects without selectors.
+
+        `grace` and `propagation` are as in `delete`.
+        """
         call = DeleteCollectionCall(
             resource_of(type_),
             namespace,
@@ -261,7 +268,7 @@ class Client(ABC):
 
     @abstractmethod
     def _changes(self, type_: type[T], call: WatchCall) -> AsyncGenerator[EventBatch[T], None]:
-        """Yield the changes of objects of a type in batches."""
+        """Yield the changes of objects of a type in batches, which are never empty. Raises as `watch` does."""
 
 
 def required_name(resource: Resource, name: str) -> str:

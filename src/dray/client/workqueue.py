@@ -124,7 +124,10 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Mark a key as handled, successfully or not. If it was added in the meantime, it is queued again."""
+        """Mark a key as handled, successfully or not. If it was added in the meantime, it is queued again.
+
+        Raises KeyError for a key that `get` did not return.
+        """
         self._metrics.worked.add(self._clock.monotonic() - self._processing.pop(key))
         if key in self._dirty:
             self._enqueue(key)

@@ -333,11 +333,11 @@ class SchedulerCore:
             self._progress.look = None
 
     def hold(self, uid: str) -> None:
-        """Keep a pod from being tried until `release`. Call this before the pod is added."""
+        """Keep a pod (by uid) from being tried until `release`. Call this before the pod is added."""
         self._progress.held.add(uid)
 
     def release(self, uid: str) -> None:
-        """Let a held pod be tried again."""
+        """Let a held pod (by uid) be tried again."""
         self._progress.held.discard(uid)
         if (waiting := self.queue.get(uid)) is not None:
             self._pod_waits(waiting.pod, waiting.pod)
@@ -502,7 +502,10 @@ class SchedulerCore:
                 self.wake(ROOM_AND_DEVICES)
 
     def await_bindings(self, waiting: Waiting) -> None:
-        """Retry a pod that found no victims once less important pods are bound, which may then be victims."""
+        """Retry a pod that found no victims once less important pods are bound, which may then be victims.
+
+        Nothing happens if no less important pod is promised a node.
+        """
         priority, progress = priority_of(waiting.pod), self._progress
         others = {uid for uid, other in progress.promised.items() if other < priority}
         if others:

@@ -101,7 +101,10 @@ class Nominations:
         self._nominate(pod, promise, uids, self._clock() + grace + PATIENCE)
 
     def keep(self, pod: Pod, promise: Promise) -> None:
-        """Replace the node and devices of a pod's nomination. Victims and deadline stay the same."""
+        """Replace the node and devices of a pod's nomination. Victims and deadline stay the same.
+
+        Raises KeyError if the pod has no nomination.
+        """
         known = self._known[pod.metadata.uid]
         self._nominate(pod, promise, known.victims, known.until)
 
@@ -150,7 +153,7 @@ class Nominations:
         return is_known
 
     def spare(self, uid: str, victims: frozenset[str]) -> None:
-        """Remove victims from a pod's nomination because their eviction failed."""
+        """Remove victims (uids) from the nomination of a pod (`uid`), if it has one, because their eviction failed."""
         if (known := self._known.get(uid)) is not None:
             self._set(uid, replace(known, victims=known.victims - victims))
 

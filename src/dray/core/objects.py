@@ -32,19 +32,22 @@ class ObjectLookup(Protocol):
     def claim(self, namespace: str, name: str) -> ResourceClaim | None: ...
 
     def extended_resource_claim(self, pod: Pod) -> ResourceClaim | None:
-        """Return the claim generated for the extended resources of a pod, or None."""
+        """Return the claim generated for the extended resources of a pod, or None if there is none."""
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         """Return the PodGroup that a pod names, or None if the pod names none or the PodGroup does not exist."""
 
     def uses(self, pod: Pod) -> list[Use]:
-        """Return the claims that a pod uses, as its resourceClaims entries resolve now."""
+        """Return the claims that a pod uses, as its resourceClaims entries resolve now. Empty if it uses none.
+
+        The use of a claim that was not generated yet has no claim name.
+        """
 
     def consumers(self, namespace: str, claim: str) -> Iterable[Pod]:
         """Return all pods that use a claim, each once."""
 
     def members(self, namespace: str, group: str) -> Iterable[Pod]:
-        """Return the pods that name a PodGroup, whether or not the PodGroup exists."""
+        """Return the pods that name a PodGroup, whether or not the PodGroup exists. Finished pods are included."""
 
     def is_in_use(self, claim: ResourceClaim) -> bool:
         """Whether any pod that has a node and is not finished uses the claim."""

@@ -220,7 +220,11 @@ class SchedulingQueue:
         return None
 
     def refuse(self, waiting: Waiting, plugins: Iterable[str], alike: Hashable = None) -> None:
-        """Mark a popped pod as unschedulable until the verdict of these plugins may change."""
+        """Mark a popped pod as unschedulable until the verdict of these plugins may change.
+
+        `alike` is the key of pods that the same device change would unblock (None: devices cannot help). Nothing
+        happens to a pod that was removed meanwhile.
+        """
         waiting.refused_by, waiting.alike = frozenset(plugins), alike
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, QueuePlace.UNSCHEDULABLE)
@@ -261,7 +265,7 @@ class SchedulingQueue:
             waiting.tried = self.now()
 
     def put_back(self, waiting: Waiting) -> None:
-        """Requeue a pod whose attempt was abandoned without a verdict."""
+        """Requeue a pod whose attempt was abandoned without a verdict. Nothing happens if the pod is not being tried."""
         if waiting.place is QueuePlace.TRYING:
             self.postpone(waiting)
 
@@ -316,7 +320,7 @@ class SchedulingQueue:
             self._call_next(line)
 
     def activate_one(self, uid: str) -> None:
-        """Activate a single pod that is unschedulable or in backoff."""
+        """Activate a single pod (by uid) that is unschedulable or in backoff. Other pods are left alone."""
         waiting = self._pods.get(uid)
         if waiting is not None and waiting.place in (QueuePlace.UNSCHEDULABLE, QueuePlace.BACKOFF):
             self._enter(waiting, QueuePlace.ACTIVE)

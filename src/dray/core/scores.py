@@ -27,7 +27,9 @@ class Score(Protocol):
     name: str
 
     def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
-        """Return 0 to 100 for each node, or None if the rule does not concern the pod."""
+        """Return 0 to 100 for each node, in their order, or None if the rule does not concern the pod. More is
+        better.
+        """
 
 
 class LeastAllocated:

@@ -46,7 +46,7 @@ class StateTrial:
         return self._journal.mark()
 
     def rewind(self, mark: int) -> None:
-        """Undo everything tried since a mark."""
+        """Undo everything tried since a mark (`mark`)."""
         self._journal.rewind(mark)
 
     def keep(self) -> None:

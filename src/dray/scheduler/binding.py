@@ -123,7 +123,11 @@ class Binder:
     async def prepare(
         self, prepared: BindingPreparation, known: Mapping[str, ResourceClaim] = MappingProxyType({})
     ) -> None:
-        """Write the claims of a pod. `known` holds newer copies of some claims, by uid."""
+        """Write the claims of a pod. `known` holds newer copies of some claims, by uid.
+
+        What was written is recorded in `prepared`, also if an error is raised. Raises Overtaken if the decision is no
+        longer valid.
+        """
         promise = prepared.promise
         for use in promise.claims.uses:
             claim, own = await self._settle(promise, use, prepared.written, known.get(use.claim.metadata.uid))
@@ -219,7 +223,10 @@ class Binder:
         return claim
 
     async def discard(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Deallocate and delete a claim for extended resources, unless the pod runs with it. Only logs errors."""
+        """Deallocate and delete a claim for extended resources, and its name in the pod's status. Only logs errors.
+
+        Nothing happens if the pod runs with the claim.
+        """
         name, namespace = claim.metadata.name, claim.metadata.namespace
         try:
             if await self._runs_with(pod, name):
@@ -377,7 +384,8 @@ class Binder:
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Clear an unused allocation that prevents a pod from being placed.
 
-        If no pod is listed, first asks the server for pods that use the claim, since local copies may be outdated.
+        If no pod is listed, first asks the server for pods that use the claim, since local copies may be outdated,
+        and does nothing if there is one. Raises Conflict if the claim was changed meanwhile.
         """
         if not any(map(podclaims.is_pod, claim.status.reservedFor)):
             pods = (await self._client.list(Pod, claim.metadata.namespace)).items

@@ -99,7 +99,10 @@ BINDING_SECONDS = Histogram(
 
 
 def binding_ended(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
-    """Count the end of a pod's wait for binding conditions, once for each of the drivers."""
+    """Count the end of a pod's wait for binding conditions, once for each of the drivers.
+
+    `status` is "success", "failure", "timeout" or "error". `profile` is the scheduler name.
+    """
     for driver in drivers:
         BINDINGS.labels(profile, driver, status).inc()
         BINDING_SECONDS.labels(profile, driver, status).observe(seconds)
@@ -160,7 +163,10 @@ class SchedulerFigures:
             ALLOCATED_TWICE.of().value = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        """Count an ended attempt. A successful attempt ends when the pod is bound."""
+        """Count an ended attempt. A successful attempt ends when the pod is bound.
+
+        `result` is "scheduled", "unschedulable" or "error". `profile` is the scheduler name.
+        """
         ATTEMPTS.of(result, profile).add()
         ATTEMPT_SECONDS.of(result, profile).add(seconds)
 
@@ -169,7 +175,7 @@ class SchedulerFigures:
         ALGORITHM_SECONDS.of().add(seconds)
 
     def passed(self, point: str, profile: str, seconds: float) -> None:
-        """Observe the duration of one step of an attempt."""
+        """Observe the duration of one step of an attempt. `point` is its extension point, such as Filter or Bind."""
         POINT_SECONDS.of(point, "Success", profile).add(seconds)
 
     def chose(self, alternatives: Iterable[Iterable[int | None]]) -> None:

@@ -121,7 +121,7 @@ class ShadowScheduler:
         return [refusal for type_, refusal in self._informers.denied.items() if type_ not in PROVISIONAL]
 
     async def run(self, seconds: float | None = None) -> None:
-        """Compare until cancelled, or for this many seconds after the cluster's state is known."""
+        """Compare until cancelled, or for this many seconds (None: no limit) after the cluster's state is known."""
         try:
             await self._informers.start()
             await self._informers.settled()

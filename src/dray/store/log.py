@@ -102,18 +102,25 @@ class Log(Protocol):
     """Number of revisions before the newest one at which a cache starts, so that it has the last `REPLAYED` commits."""
 
     async def commit(self, ops: Sequence[Op], *, awaited: bool = False) -> int:
-        """Do all operations at one revision. Returns the revision; raises RevisionConflict and does nothing if an
-        expectation fails.
+        """Do all operations at one revision. Returns the revision.
 
-        A key may occur only once. `awaited` says that a client in another process waits for this commit; of the
-        commits that are acknowledged together, these are acknowledged first.
+        Raises RevisionConflict and does nothing if an expectation fails, and ValueError for no operations, an invalid
+        key or a key that occurs twice. Raises Unavailable if the store cannot be written; then the commit may or may
+        not have been done. `awaited` says that a client in another process waits for this commit; of the commits that
+        are acknowledged together, these are acknowledged first.
         """
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> RangePage:
-        """Return up to `limit` keys greater than `after` as of `revision` (None: the newest). Raises Compacted."""
+        """Return up to `limit` keys (None: all) greater than `after` as of `revision` (None: the newest).
+
+        Raises Compacted if the log no longer has the revision.
+        """
 
     def tail(self, after: int) -> AsyncIterator[Batch]:
-        """Yield every change after a revision, without end. Reconnects after lost connections. Raises Compacted."""
+        """Yield every change after a revision, without end. Reconnects after lost connections.
+
+        Raises Compacted if the log no longer has the changes after the revision.
+        """
 
     async def head(self) -> int:
         """Return a revision at least as new as any commit acknowledged before; every tail reaches it soon."""
@@ -122,7 +129,10 @@ class Log(Protocol):
         """Check whether a commit is possible at the moment, without changing anything. Raises Unavailable if not."""
 
     async def compact(self, revision: int) -> None:
-        """Drop states that were superseded at or before a revision, if this was not done already."""
+        """Drop states that were superseded at or before a revision, if this was not done already.
+
+        Older revisions can no longer be read.
+        """
 
     async def close(self) -> None:
         """Release all resources; tails end."""
@@ -136,5 +146,6 @@ class LocalLog(Log, Protocol):
         """Call `sink` with the changes after a revision: immediately with existing ones, then before each commit
         returns.
 
-        Returns a function that detaches the sink. Raises Compacted.
+        Returns a function that detaches the sink. Raises Compacted if the log no longer has the changes after the
+        revision.
         """

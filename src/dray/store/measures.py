@@ -49,6 +49,6 @@ def new_row() -> list[float]:
 
 
 def count(row: list[float], seconds: float) -> None:
-    """Add a duration to a histogram."""
+    """Add a duration in seconds to a histogram made by `new_row`."""
     row[bisect_left(BOUNDS, seconds)] += 1
     row[-1] += seconds

@@ -167,7 +167,7 @@ class State:
             yield min(end, self.floor + FORGOTTEN_AT_ONCE)
 
     def expire_at(self, key: str, revision: int, deadline: float) -> None:
-        """Set the deadline of a key; it applies only while the key's revision is unchanged."""
+        """Set the deadline of a key, on the clock of `due`; it applies only while the key's revision is unchanged."""
         heappush(self._deadlines, (deadline, key, revision))
 
     def next_deadline(self) -> float | None:

@@ -73,7 +73,10 @@ class Subscription:
             self.drop(StoreError(f"the watcher failed: {error}"))
 
     def drop(self, reason: StoreError) -> None:
-        """End the subscription from the store's side and report the reason to the consumer."""
+        """End the subscription from the store's side and report the reason to the consumer.
+
+        Nothing happens if it has ended already.
+        """
         if self._active:
             self.close()
             self._lost(reason)

@@ -32,10 +32,10 @@ class NodeRule(Protocol):
         """Return the part of the pod that the result depends on, or None if every node is acceptable."""
 
     def judge(self, pod: Candidate) -> NodePredicate:
-        """Return a function that says whether a node accepts pods with this signature."""
+        """Return a function that says whether a node accepts pods with this signature (True: the node accepts them)."""
 
     def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
-        """Return why a node refuses the pod."""
+        """Return why a node refuses the pod. Called only for nodes that refuse it."""
 
 
 class NodeUnschedulable:
