@@ -81,7 +81,10 @@ def amounts(item: core.LimitRangeItem, path: Path) -> Errors:
 
 
 def _order(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
-    """Yield errors if amounts of one resource violate the order min ≤ defaultRequest ≤ default ≤ max."""
+    """Yield errors if amounts of one resource violate the order min ≤ defaultRequest ≤ default ≤ max.
+
+    `amounts` has the amounts by name of the field; missing ones are not compared.
+    """
     for low, high, at, shown in _ORDER:
         less, more = amounts.get(low), amounts.get(high)
         if less is not None and more is not None and less > more:

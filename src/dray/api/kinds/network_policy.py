@@ -44,7 +44,7 @@ def _is_part(inner: str, outer: str) -> bool:
 
 
 def policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
-    """Yield errors in the port or port range of a NetworkPolicy."""
+    """Yield errors in the port or port range of a NetworkPolicy. endPort needs a numeric port that is not greater."""
     if isinstance(port.port, int):
         yield from named(port.port, path / "port", names.port_number)
         if port.endPort is not None:
@@ -60,7 +60,7 @@ def policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
 
 
 def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
-    """Yield an error unless a NetworkPolicy peer has either an ipBlock or selectors."""
+    """Yield an error unless a NetworkPolicy peer has either an ipBlock or selectors, and not both."""
     selected = value.podSelector is not None or value.namespaceSelector is not None
     if value.ipBlock is not None and selected:
         yield forbidden(path, "may not specify both ipBlock and another peer")
@@ -69,7 +69,10 @@ def peer(value: networking.NetworkPolicyPeer, path: Path) -> Errors:
 
 
 def block(value: networking.IPBlock, path: Path) -> Errors:
-    """Yield errors if an ipBlock is not a network, or an exception is not a strict subset of it."""
+    """Yield errors if an ipBlock is not a network, or an exception is not a strict subset of it.
+
+    An empty cidr is not reported here. Exceptions are checked only if the cidr is valid.
+    """
     if not value.cidr:
         return  # a schema constraint reports this
     if not is_network(value.cidr):

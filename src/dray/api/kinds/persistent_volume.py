@@ -101,7 +101,10 @@ def capacity(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def same_volume(now: core.PersistentVolumeSpec, before: core.PersistentVolumeSpec, path: Path) -> Errors:
-    """Yield errors if an update changes the source, mode or node affinity of a volume, or unsets its class."""
+    """Yield errors if an update changes the source, mode or node affinity of a volume, or unsets its class.
+
+    A missing node affinity may be added. The class is the volumeAttributesClassName.
+    """
     for name in _SOURCES:
         if getattr(now, name) != getattr(before, name):
             text = "spec.persistentvolumesource is immutable after creation"
@@ -124,7 +127,10 @@ def attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
-    """Yield errors unless a PersistentVolume has exactly one valid source."""
+    """Yield errors unless a PersistentVolume has exactly one valid source.
+
+    A local volume also needs a node affinity, and a hostPath of `/` may not be recycled.
+    """
     chosen = [name for name in _SOURCES if getattr(spec, name) is not None]
     if not chosen:
         yield required(path, "must specify a volume type")

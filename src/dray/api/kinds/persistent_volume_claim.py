@@ -97,7 +97,11 @@ def claimed(resources: core.VolumeResourceRequirements, path: Path) -> Errors:
 
 
 def data_sources(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
-    """Yield errors if dataSource and dataSourceRef of a volume claim contradict each other."""
+    """Yield errors if dataSource and dataSourceRef of a volume claim contradict each other.
+
+    With a namespace, which must be valid, dataSourceRef excludes dataSource; otherwise both must be equal.
+    dataSourceRef must be set.
+    """
     source, reference = spec.dataSource, spec.dataSourceRef
     assert reference is not None  # only called if the field is set
     if reference.namespace:
@@ -158,7 +162,10 @@ def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) 
 
 
 def data_source(source: core.TypedLocalObjectReference | core.TypedObjectReference, path: Path) -> Errors:
-    """Yield errors in the object from which a volume claim is populated."""
+    """Yield errors in the object from which a volume claim is populated.
+
+    Name and kind are required; without apiGroup, the kind must be PersistentVolumeClaim.
+    """
     for name in ("name", "kind"):
         if not getattr(source, name):
             yield required(path / name)

@@ -33,7 +33,7 @@ KIND = Resource(
 
 
 def budget_bounds(spec: policy.PodDisruptionBudgetSpec, path: Path) -> Errors:
-    """Yield errors if both bounds of a PodDisruptionBudget are set, or a bound is invalid."""
+    """Yield errors if both bounds of a PodDisruptionBudget are set, or a bound is invalid. Both can be missing."""
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
         yield invalid(path, spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):

@@ -170,7 +170,10 @@ KIND = Resource(
 
 
 def ports(spec: ServiceSpec, path: Path) -> Errors:
-    """Yield errors in the ports of a Service, and in fields that do not fit its type."""
+    """Yield errors in the ports of a Service, and in fields that do not fit its type.
+
+    Only headless Services and those of type ExternalName can lack ports.
+    """
     if not spec.ports and not is_headless(spec) and spec.type != "ExternalName":
         yield required(path / "ports")
     if spec.type == "ExternalName":
@@ -181,7 +184,11 @@ def ports(spec: ServiceSpec, path: Path) -> Errors:
 
 
 def kept_values(now: ServiceSpec, before: ServiceSpec, path: Path) -> Errors:
-    """Yield errors if an update changes the primary cluster address or family, or the health check port."""
+    """Yield errors if an update changes the primary cluster address or family, or the health check port.
+
+    Addresses and families are not compared if either type is ExternalName or both Services are headless. The port is
+    compared only if both Services can have one.
+    """
     if "ExternalName" not in (before.type, now.type) and not (is_headless(before) and is_headless(now)):
         yield from _kept(before.clusterIPs, now.clusterIPs, path / "clusterIPs", "primary clusterIP can not be unset")
         if is_headless(before) == is_headless(now):
@@ -196,7 +203,10 @@ def kept_values(now: ServiceSpec, before: ServiceSpec, path: Path) -> Errors:
 
 
 def check_addresses(spec: ServiceSpec, _: Path = SPEC) -> Errors:
-    """Yield errors in the cluster addresses that a client requests, and in their families."""
+    """Yield errors in the cluster addresses that a client requests, and in their families.
+
+    Yields nothing for the type ExternalName.
+    """
     if spec.type == "ExternalName":
         return
     path, addresses = SPEC / "clusterIPs", spec.clusterIPs
@@ -242,7 +252,10 @@ def _families(spec: ServiceSpec, path: Path) -> Errors:
 
 
 def _kept(before: tuple[str, ...], now: tuple[str, ...], path: Path, unset: str) -> Errors:
-    """Yield errors if the first of two values changes, or both change in place. The second may be added or removed."""
+    """Yield errors if the first of two values changes, or both change in place. The second may be added or removed.
+
+    `unset` is the message if all values are removed. Nothing is reported if there were no values before.
+    """
     if before and not now:
         yield invalid(path / 0, None, unset)
     elif before and before[0] != now[0]:

@@ -43,7 +43,10 @@ def texts(conditions: Iterable[MatchCondition]) -> set[str]:
 
 
 def match_conditions(conditions: Sequence[MatchCondition], path: Path, expressions: Expressions) -> Errors:
-    """Yield errors in the match conditions of a policy or webhook: their number, names and expressions."""
+    """Yield errors in the match conditions of a policy or webhook: their number, names and expressions.
+
+    If there are too many, nothing else is checked.
+    """
     if len(conditions) > MAX_CONDITIONS:
         yield too_many(path, len(conditions), MAX_CONDITIONS)
         return

@@ -27,7 +27,10 @@ _FINALIZERS = METADATA / "finalizers"
 def metadata(
     value: meta.ObjectMeta, namespaced: bool, name_check: NameCheck = names.subdomain, any_finalizer: bool = False
 ) -> Errors:
-    """Yield errors in the metadata of a new object. `any_finalizer` permits finalizers without a domain."""
+    """Yield errors in the metadata of a new object. `any_finalizer` permits finalizers without a domain.
+
+    `name_check` returns the errors of a name. The name must be set, even with generateName.
+    """
     if value.generateName:
         for text in names.prefixed(name_check, value.generateName):
             yield invalid(METADATA / "generateName", value.generateName, text)
@@ -48,7 +51,10 @@ def metadata(
 
 
 def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool = False) -> Errors:
-    """Yield errors in the metadata of an update: changes of immutable fields, and errors in changed fields."""
+    """Yield errors in the metadata of an update: changes of immutable fields, and errors in changed fields.
+
+    Also reports a lower generation, and finalizers added while the object is being deleted.
+    """
     if old.deletionTimestamp:
         added = sorted(set(value.finalizers) - set(old.finalizers))
         if added:
