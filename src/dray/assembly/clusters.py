@@ -97,7 +97,10 @@ class ClusterDirectory:
         return record
 
     def delete(self) -> None:
-        """Delete the files of a stopped cluster."""
+        """Delete the files of a stopped cluster.
+
+        Also removes the cluster from the user's list.
+        """
         shutil.rmtree(self.directory)
         _link(self.directory).unlink(missing_ok=True)
 

@@ -35,5 +35,8 @@ def left(directory: Path) -> str:
 
 
 async def end(directory: Path, node: str = "*") -> None:
-    """Kill the running containers of one node or all."""
+    """Kill the running containers of one node or all.
+
+    `node` is the node's name, "*" for all nodes.
+    """
     await asyncio.gather(*(runtime.stop(key, 0) for runtime, key in running(directory, node)))

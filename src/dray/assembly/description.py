@@ -36,7 +36,10 @@ def _runtime(name: str) -> str:
 
 
 def not_isolated(runtime: str) -> str:
-    """Return a remark on the isolation of a runtime, to append to a line."""
+    """Return a remark on the isolation of a runtime, to append to a line.
+
+    Starts with a space; empty for an unknown runtime.
+    """
     return {
         "process": " (containers are plain processes of yours: files, network and other processes are not isolated)",
         "bwrap": " (own mounts, devices and processes; the network is the machine's)",

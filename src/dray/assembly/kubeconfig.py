@@ -65,7 +65,10 @@ def port(path: Path) -> int | None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Remove the entries of a cluster from the user's kubeconfig."""
+    """Remove the entries of a cluster from the user's kubeconfig.
+
+    Does nothing if the file or the context does not exist. `name` is that of the context.
+    """
     if not path.exists():
         return
     config = _read(path)

@@ -24,7 +24,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # constants of malloc.h
 
 
 def keep_large_apart() -> None:
-    """Make glibc always allocate large blocks on their own pages."""
+    """Make glibc always allocate large blocks on their own pages.
+
+    Does nothing if the C library has no mallopt.
+    """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -67,7 +67,10 @@ class StartedServer:
         return own
 
     def write_kubeconfig(self) -> None:
-        """Write the cluster's kubeconfig. Raises ServerStartError."""
+        """Write the cluster's kubeconfig. Raises ServerStartError.
+
+        ServerStartError is raised if the existing file cannot be completed.
+        """
         try:
             kubeconfig.write(self.kubeconfig, self._entries(), select=False)
         except ValueError as error:
@@ -185,7 +188,10 @@ def _found(storage: Storage) -> dict[str, int]:
 
 
 async def _announced(stopping: asyncio.Event, running: Running, delay: float) -> None:
-    """Wait for the stop event, report not ready, then wait until load balancers have noticed."""
+    """Wait for the stop event, report not ready, then wait until load balancers have noticed.
+
+    `delay` is in seconds.
+    """
     await stopping.wait()
     running.announce_end()
     await asyncio.sleep(delay)

@@ -27,7 +27,10 @@ class NodeGroupBackoff:
         return float(pause)
 
     def succeed(self, group: str) -> None:
-        """Record that nodes of a group arrived. Resets the group's backoff."""
+        """Record that nodes of a group arrived. Resets the group's backoff.
+
+        The group is open again at once.
+        """
         self._failures.pop(group, None)
         self._until.pop(group, None)
 

@@ -43,7 +43,11 @@ def costs_of(groups: Sequence[NodeGroup], settings: AutoscalingSettings) -> Cost
 
 
 def measure(groups: Sequence[NodeGroup], expander: Expander) -> list[float]:
-    """Return the cost of a node of each group without tie-breakers."""
+    """Return the cost of a node of each group without tie-breakers.
+
+    The result is in the order of the groups. The cost is the price, the size, or a price that each lower priority
+    multiplies.
+    """
     if expander is Expander.LEAST_WASTE:
         return _sizes(groups)
     if expander is Expander.PRIORITY:
@@ -53,7 +57,10 @@ def measure(groups: Sequence[NodeGroup], expander: Expander) -> list[float]:
 
 
 def _sizes(groups: Sequence[NodeGroup]) -> list[float]:
-    """Return the sizes of the nodes, averaged over CPU, memory and devices, each relative to the largest node."""
+    """Return the sizes of the nodes, averaged over CPU, memory and devices, each relative to the largest node.
+
+    The result is in the order of the groups. What no group has is not compared.
+    """
     each = [_amounts(group) for group in groups]
     largest = {name: max(one.get(name, 0) for one in each) for name in (*_COMPARED, "devices")}
     compared = [name for name, most in largest.items() if most]

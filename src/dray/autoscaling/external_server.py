@@ -162,7 +162,10 @@ async def start(provider: Provider, groups: NodeGroups, address: str) -> tuple[A
 
 
 async def serve(provider: Provider, groups: NodeGroups, address: str) -> None:
-    """Serve until cancelled."""
+    """Serve until cancelled.
+
+    Raises OSError if the address is unavailable.
+    """
     server, _ = await start(provider, groups, address)
     try:
         await server.wait_for_termination()

@@ -70,7 +70,11 @@ class _Outcome(NamedTuple):
 
 
 def waiting_gangs(cluster: Cluster, groups: NodeGroups) -> list[WaitingGang]:
-    """Return the complete but unplaced gangs of a settled cluster, highest priority first."""
+    """Return the complete but unplaced gangs of a settled cluster, highest priority first.
+
+    Pods with a problem in their claims, or that a new node cannot help, are left out; a gang without other waiting
+    pods is not returned.
+    """
     state, waiting = cluster.model.state, cluster.waiting()
     found = []
     for group in cluster.all(PodGroup):

@@ -15,7 +15,11 @@ _IMPORTANT = 1e4  # value of a unit relative to the next lower rank if there is 
 
 
 def greedy(model: CostModel, left: Sequence[int], rooms: Sequence[int], values: Sequence[float]) -> list[NodePurchase]:
-    """Return purchases for the units in `left`, as far as groups have room."""
+    """Return purchases for the units in `left`, as far as groups have room.
+
+    `left` and `values` have the units and their value for each kind, `rooms` the room in each group. Units that no
+    group with room can hold remain.
+    """
     bought: list[NodePurchase] = []
     counts, spare = tuple(left), [*rooms]
     offers: dict[int, PricedPacking] = {}  # best packing by group, valid while enough units are left
@@ -32,7 +36,10 @@ def greedy(model: CostModel, left: Sequence[int], rooms: Sequence[int], values: 
 
 
 def first_values(model: CostModel) -> list[float]:
-    """Return initial values of units: each kind's share of the cheapest node filled only with this kind."""
+    """Return initial values of units: each kind's share of the cheapest node filled only with this kind.
+
+    The value is 0 if the kind fits no node.
+    """
     kinds = len(model.sizes)
     each = [
         [cost / own.most[kind] for own, cost in zip(model.packings, model.costs.nodes, strict=True) if own.most[kind]]

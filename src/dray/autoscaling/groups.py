@@ -162,7 +162,10 @@ def _written(content: str) -> GroupsFile:
 
 
 def _check(spec: GroupSpec, place: str) -> None:
-    """Raise GroupError if a field of the group is invalid."""
+    """Raise GroupError if a field of the group is invalid.
+
+    `place` names the group in the message.
+    """
     if not spec.name:
         raise GroupError(f"{place}: name: expected a name")
     for key, value in (*spec.labels.items(), *_membership(spec).items()):
@@ -182,7 +185,10 @@ def _check(spec: GroupSpec, place: str) -> None:
 
 
 def _check_numbers(written: GroupSpec | AutoscalingSettings, fields: Iterable[str], place: str) -> None:
-    """Raise GroupError if one of the fields is negative or infinite."""
+    """Raise GroupError if one of the fields is negative or infinite.
+
+    `fields` are names of fields, `place` names the object in the message.
+    """
     for field in fields:
         if not 0 <= getattr(written, field) < float("inf"):
             raise GroupError(f"{place}: {field}: expected a number from 0, got {getattr(written, field)}")
@@ -208,5 +214,8 @@ def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> Nod
 
 
 def _membership(spec: GroupSpec | NodeGroup) -> dict[str, str]:
-    """Return the labels that identify nodes of a group."""
+    """Return the labels that identify nodes of a group.
+
+    This is the group's selector, or a label with its name if it has none.
+    """
     return spec.selector or {GROUP_LABEL: spec.name}

@@ -207,7 +207,10 @@ class LinkedPlanner:
         return True
 
     def _candidates(self, kind: int, units: int) -> list[int]:
-        """Return the groups with room, lowest cost per unit of the kind first."""
+        """Return the groups with room, lowest cost per unit of the kind first.
+
+        Groups and `kind` are indexes. `units` is the number of units that are to be placed.
+        """
 
         def share(group: int) -> float:
             most = self._model.packings[group].most[kind]

@@ -178,7 +178,10 @@ class Autoscaler:
         return ordered
 
     async def _cancel(self, group: str, instances: Iterable[str]) -> None:
-        """Delete failed instances. Only logs errors, so that other groups continue."""
+        """Delete failed instances. Only logs errors, so that other groups continue.
+
+        `instances` are provider IDs.
+        """
         try:
             await self._provider.delete(group, [ProviderNodeName("", one) for one in instances])
         except ProviderError as error:
@@ -229,7 +232,10 @@ class Autoscaler:
                     await self._close(name, closed=False)
 
     async def _release(self, name: str, group: str) -> None:
-        """Take the next step in the removal of a node: cordon, evict pods, or delete."""
+        """Take the next step in the removal of a node: cordon, evict pods, or delete.
+
+        A node that is gone is forgotten. It is deleted only when all pods except daemons have left.
+        """
         node = self._informers[Node].get("", name)
         if node is None:
             self._leaving.pop(name, None)

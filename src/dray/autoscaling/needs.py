@@ -36,7 +36,10 @@ def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[UnitNeeds]:
 
 
 def reaching(trial: Trial, kinds: Sequence[PodKind]) -> list[bool]:
-    """Return for each kind whether a unit on the node may get devices that other nodes can also reach."""
+    """Return for each kind whether a unit on the node may get devices that other nodes can also reach.
+
+    The result is in the order of the kinds.
+    """
     shared = [piece for piece in trial.cluster.all(ResourceSlice) if not piece.spec.nodeName]
     if not shared:
         return [False] * len(kinds)

@@ -56,7 +56,10 @@ class Packings:
         return all(total <= _FULL for total in self._totals(packing))
 
     def largest_need(self, kind: int) -> float:
-        """Return the largest share that a unit of the kind needs of any resource."""
+        """Return the largest share that a unit of the kind needs of any resource.
+
+        `kind` is an index. The share is from 0, and 0 if nothing is needed.
+        """
         return max(self.needs[kind], default=0.0)
 
     def _totals(self, packing: NodePacking) -> Iterator[float]:

@@ -53,7 +53,10 @@ _CHECKED_PODS = 1000  # limit of pods for checking the plan with the scheduler
 
 
 def sizes_of(cluster: Cluster, groups: NodeGroups) -> dict[str, int]:
-    """Return the number of nodes of each group in a cluster."""
+    """Return the number of nodes of each group in a cluster.
+
+    A group without nodes has 0. A node counts for the first group that it belongs to.
+    """
     sizes = {group.name: 0 for group in groups.groups}
     for node in cluster.all(Node):
         group = groups.of(node)
@@ -93,7 +96,10 @@ def plan(
 
 
 def _settle(trial: Cluster, groups: NodeGroups) -> Mapping[str, str]:
-    """Place pods on existing nodes, with preemption if enabled. Returns the preempted pods with their preemptors."""
+    """Place pods on existing nodes, with preemption if enabled. Returns the preempted pods with their preemptors.
+
+    Both are given as namespace/name; empty without preemption.
+    """
     if groups.settings.preemption:
         return settle_with_preemption(trial)
     trial.settle()
@@ -109,7 +115,10 @@ def _with_gangs(trial: Cluster, question: _Question, deadline: float) -> ScaleUp
 
 
 def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
-    """Return the nodes that groups lack to their minimum, and add them to `sizes`."""
+    """Return the nodes that groups lack to their minimum, and add them to `sizes`.
+
+    Closed groups are left out. Nodes are named GROUP-new-NUMBER.
+    """
     found: list[PlannedNode] = []
     for group in groups.groups:
         lacking = max(0, min(group.min - sizes[group.name], group.room(sizes[group.name])))
@@ -291,7 +300,10 @@ def _served(wanted: UnitCounts, left: UnitCounts) -> UnitCounts:
 def _better(
     model: CostModel, one: Sequence[NodePurchase], other: Sequence[NodePurchase], kept: UnitCounts
 ) -> list[NodePurchase]:
-    """Return the cheaper purchases; `other` counts only if it serves all units."""
+    """Return the cheaper purchases; `other` counts only if it serves all units.
+
+    `kept` has the number of units of each kind that must be served.
+    """
     serves_all = not any(left_after(kept, other))
     return [*(other if serves_all and model.total(other) < model.total(one) else one)]
 

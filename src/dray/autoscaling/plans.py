@@ -100,12 +100,18 @@ class ScaleUpPlan(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> frozenset[str]:
-        """Pods that get new nodes."""
+        """Pods that get new nodes.
+
+        They are given by name.
+        """
         return frozenset(pod.pod for node in self.nodes for pod in node.pods)
 
     @property
     def gap(self) -> float:
-        """Cost beyond the lower bound, relative to the lower bound."""
+        """Cost beyond the lower bound, relative to the lower bound.
+
+        0 for a plan that is proven to be cheapest, infinite without a lower bound.
+        """
         if self.proven or self.cost <= self.lower_bound:
             return 0.0
         return self.cost / self.lower_bound - 1 if self.lower_bound else float("inf")

@@ -17,7 +17,10 @@ from dray.sim.what_if import preempting
 
 
 def settle_with_preemption(trial: Cluster) -> Mapping[str, str]:
-    """Place pods, with preemption. Returns the preempted pods with their preemptors. Call within a fork."""
+    """Place pods, with preemption. Returns the preempted pods with their preemptors.
+
+    Both are given as namespace/name. Preempted pods that a controller would recreate wait again. Call within a fork.
+    """
     for pod in [one for one in trial.all(Pod) if _is_leaving(one)]:
         trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)  # its replacement already exists
     there = {name_of(pod): pod for pod in trial.all(Pod)}

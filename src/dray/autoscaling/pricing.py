@@ -73,7 +73,10 @@ class _PackingSearch:
         return rest[::-1]
 
     def _bound(self, at: int, room: Sequence[float]) -> float:
-        """Return an upper bound on the value of the kinds from a position on in the remaining room."""
+        """Return an upper bound on the value of the kinds from a position on in the remaining room.
+
+        `at` is the position in the order of kinds, `room` the free share of each row.
+        """
         bounds = [free * rate for free, rate in zip(room, self._rates[at], strict=True) if rate != float("inf")]
         return min(self._rest[at], *bounds) if bounds else self._rest[at]
 

@@ -69,7 +69,10 @@ def _without_node(one: Unhelped) -> str:
 
 
 def _blocked(plan: ScaleUpPlan) -> dict[str, tuple[str, ...]]:
-    """Return the pods that wait for something other than a node, by reason."""
+    """Return the pods that wait for something other than a node, by reason.
+
+    Pods are given by name.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for one in plan.blocked:
         found[one.words] = (*found.get(one.words, ()), one.pod)

@@ -155,7 +155,10 @@ def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _drained(trial: Cluster, node: str) -> list[Moved]:
-    """Drain a node and place its pods. Returns their new nodes, empty for pods without a place."""
+    """Drain a node and place its pods. Returns their new nodes, empty for pods without a place.
+
+    The pods remain moved in the trial.
+    """
     pods = changes.drain(trial, node)
     trial.settle()
     return [Moved(one.pod, one.node) for one in outcomes(trial, pods)]

@@ -29,7 +29,10 @@ class Master:
         self._amounts = [much + _NUDGE * (row + 1) for row, much in enumerate((*wanted, *rooms))]
 
     def add(self, cost: float, group: int, packing: Sequence[tuple[int, int]]) -> None:
-        """Add a packing of a node of a group as a column."""
+        """Add a packing of a node of a group as a column.
+
+        `group` and the kinds in `packing`, each (kind, count), are indexes.
+        """
         self._costs.append(cost)
         self._columns.append({self._kinds + group: 1.0} | {kind: float(count) for kind, count in packing})
 
@@ -49,7 +52,11 @@ class Master:
         return [max(0.0, price) for price in prices[: self._kinds]], [min(0.0, one) for one in prices[self._kinds :]]
 
     def solution(self) -> list[tuple[int, float]]:
-        """Return the packings used in the solution, by number, with their amounts."""
+        """Return the packings used in the solution, by number, with their amounts.
+
+        The number counts the packings in the order in which they were added. Amounts are positive and may be
+        fractions.
+        """
         used = zip(self._basis, self._amounts, strict=True)
         return sorted((column - self._first, much) for column, much in used if column >= self._first and much > _ZERO)
 

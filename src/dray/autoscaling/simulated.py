@@ -47,7 +47,10 @@ class SimulatedProvider:
         self._orders: asyncio.Queue[tuple[NodeGroup, str]] = asyncio.Queue()
 
     def adopt(self, nodes: Iterable[Node]) -> None:
-        """Adopt registered nodes that belong to the groups."""
+        """Adopt registered nodes that belong to the groups.
+
+        They count as running.
+        """
         for node in nodes:
             for name, group in self._groups.items():
                 if group.has(node):

@@ -125,7 +125,10 @@ class Trial:
 
 
 def daemons_on(daemon: Pod | DaemonSet, node: Node) -> list[Pod | dict[str, object]]:
-    """Return the pod of a DaemonSet on a node, or a copy of a daemon pod; empty if it does not run there."""
+    """Return the pod of a DaemonSet on a node, or a copy of a daemon pod; empty if it does not run there.
+
+    The pod of a DaemonSet is returned as manifest data.
+    """
     if isinstance(daemon, Pod):
         # The affinity of a daemon pod only names its node.
         runs = fit(replace(daemon.spec, nodeName="", affinity=None), node).run
@@ -146,7 +149,10 @@ def _holds(claim: ResourceClaim, pools: set[tuple[str, str]]) -> bool:
 
 
 def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, base: ClusterTemplate) -> None:
-    """Add a new node of a group to a cluster, with its devices and daemons."""
+    """Add a new node of a group to a cluster, with its devices and daemons.
+
+    `name` is the name of the node, `group` that of its group.
+    """
     made = next(one for one in groups.groups if one.name == group).template.objects(name)
     cluster.add(*made)
     for daemon in base.daemons:
@@ -154,7 +160,10 @@ def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, base: 
 
 
 def withdraw(trial: Cluster, *units: Unit) -> None:
-    """Delete the pods of units."""
+    """Delete the pods of units.
+
+    Pods that do not exist are ignored. Claims that the pods do not control remain.
+    """
     for unit in units:
         for pod in unit.pods:
             if trial.current(pod) is not None:
@@ -162,7 +171,10 @@ def withdraw(trial: Cluster, *units: Unit) -> None:
 
 
 def submit(trial: Cluster, *units: Unit) -> None:
-    """Add the claims and pods of units."""
+    """Add the claims and pods of units.
+
+    Claims that exist are kept as they are.
+    """
     for unit in units:
         for claim in unit.claims:
             if trial.current(claim) is None:

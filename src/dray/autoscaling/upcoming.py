@@ -21,7 +21,10 @@ from dray.sim.copies import node_like
 
 
 def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str]:
-    """Add the missing devices of young nodes from their templates. Returns the names of these nodes."""
+    """Add the missing devices of young nodes from their templates. Returns the names of these nodes.
+
+    `now` is Unix time in seconds. A node is only completed if a driver of its group has not published slices.
+    """
     published: dict[str, set[str]] = {}
     for piece in cluster.all(ResourceSlice):
         published.setdefault(piece.spec.nodeName or "", set()).add(piece.spec.driver)
@@ -40,7 +43,10 @@ def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str
 def add_ordered(
     cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int], daemon_sets: Iterable[DaemonSet] = ()
 ) -> None:
-    """Add ordered nodes to a cluster from their templates, with daemons."""
+    """Add ordered nodes to a cluster from their templates, with daemons.
+
+    `ordered` has the number of nodes by group. The nodes are named GROUP-ordered-NUMBER.
+    """
     base = template_of(cluster, daemon_sets)
     for group in groups.groups:
         for number in range(1, ordered.get(group.name, 0) + 1):

@@ -62,7 +62,10 @@ def found(
 
 
 def shown(answers: list[Defragmentation], output: str) -> str:
-    """Return the results as text or JSON."""
+    """Return the results as text or JSON.
+
+    `output` is "json"; any other gives text.
+    """
     if output == "json":
         from dray.questions.defragmenting import defragmentation_tree
 

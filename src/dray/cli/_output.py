@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 def data(answer: object, form: str) -> str:
-    """Return a result as indented JSON, or as YAML."""
+    """Return a result as indented JSON, or as YAML.
+
+    `form` is "json"; any other form gives YAML.
+    """
     import msgspec
 
     if form == "json":

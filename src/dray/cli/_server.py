@@ -146,5 +146,8 @@ def _announce(args: argparse.Namespace, started: StartedServer) -> None:
 
 
 def context_of(name: str) -> str:
-    """Return the name of a cluster's context in the user's own kubeconfig."""
+    """Return the name of a cluster's context in the user's own kubeconfig.
+
+    Without a name, this is `dray`.
+    """
     return f"dray-{name}" if name else "dray"

@@ -85,7 +85,10 @@ def _numbers(row: Any) -> tuple[str, ...]:
 
 
 def _remark(row: Any) -> str:
-    """Return the remark of a row: its problem and the reasons for unavailable devices."""
+    """Return the remark of a row: its problem and the reasons for unavailable devices.
+
+    Empty if there is none.
+    """
     return "; ".join(text for text in (row.problem, *row.why) if text)
 
 
@@ -172,5 +175,8 @@ def _pairs(values: dict[str, str]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    """Return the first two names and the number of further ones."""
+    """Return the first two names and the number of further ones.
+
+    Empty without names.
+    """
     return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")

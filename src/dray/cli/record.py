@@ -130,7 +130,10 @@ def _from_cluster(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
 
 
 def _summary(made: Recording) -> str:
-    """Return the numbers of objects, such as `3 Nodes, 1 Pod`."""
+    """Return the numbers of objects, such as `3 Nodes, 1 Pod`.
+
+    "nothing" without objects.
+    """
     counts = Counter(tree["kind"] for tree in made.objects)
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"
 

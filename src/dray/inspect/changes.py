@@ -120,7 +120,10 @@ class _Trial:
                     self._put(None, _pristine(old))
 
     def _roll_out(self, changed: Any) -> None:
-        """Replace the waiting pods of a changed workload by pods from its new template."""
+        """Replace the waiting pods of a changed workload by pods from its new template.
+
+        Pods with a node stay. Has no effect on objects without a pod template.
+        """
         template = getattr(changed.spec, "template", None) if hasattr(changed, "spec") else None
         if not isinstance(template, PodTemplateSpec):
             return

@@ -132,7 +132,10 @@ def matching(devices: Iterable[Published], expressions: Iterable[str], meter: St
 
 
 def alike(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most similar to a name; empty if none is similar enough."""
+    """Return the known name that is most similar to a name; empty if none is similar enough.
+
+    Case is ignored.
+    """
     candidates = [*known]
     folded = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in folded:

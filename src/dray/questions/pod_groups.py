@@ -91,7 +91,10 @@ def _state(pods: int, placed: int, wants: int) -> str:
 
 
 def _domain(topology: str, nodes: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the values of the topology label on these nodes, comma-separated."""
+    """Return the values of the topology label on these nodes, comma-separated.
+
+    Empty without a topology or if no node has the label.
+    """
     values = {labels[node].get(topology, "") for node in nodes if node in labels} if topology else set[str]()
     return ", ".join(sorted(values - {""}))
 

@@ -123,7 +123,10 @@ def _words(expression: str) -> str:
 
 
 def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:
-    """Return the attribute that the devices of a request must share; empty without such a constraint."""
+    """Return the attribute that the devices of a request must share; empty without such a constraint.
+
+    This is the first `matchAttribute` that covers the request.
+    """
     main = ask.name.partition("/")[0]
     for one in claim.spec.devices.constraints:
         if one.matchAttribute and (not one.requests or main in one.requests or ask.name in one.requests):

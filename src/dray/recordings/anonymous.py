@@ -112,7 +112,10 @@ class Aliases:
 
 
 def _between(low: str, high: str) -> str:
-    """Return an alias between two others: the lower number with a fraction of as many digits as needed."""
+    """Return an alias between two others: the lower number with a fraction of as many digits as needed.
+
+    Aliases have the form NUMBER-FRACTION.
+    """
     number, _, after = low.partition("-")
     other, _, before = high.partition("-")
     width = _FRACTION

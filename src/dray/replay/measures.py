@@ -175,7 +175,10 @@ class Meter:
         self.placements[uid] = PlacedAt(name_of(pod), pod.spec.nodeName, self._of_pod[uid], came, now)
 
     def ended(self, now: float, pod: Pod) -> None:
-        """Record the end of a pod: its waiting time and the devices it has used."""
+        """Record the end of a pod: its waiting time and the devices it has used.
+
+        `now` is in seconds. Has no effect if the end was recorded already.
+        """
         uid = pod.metadata.uid
         if uid not in self._came and uid not in self._of_pod:
             return  # already reported
@@ -268,7 +271,10 @@ class Meter:
 
 
 def main_reason(why: Unschedulable) -> str:
-    """Return the code of the reason that keeps a pod from most nodes, or of the problem with its claims."""
+    """Return the code of the reason that keeps a pod from most nodes, or of the problem with its claims.
+
+    "no-nodes" if there is no reason.
+    """
     if why.problem is not None:
         return why.problem.code
     if why.wrong is not None:
@@ -327,7 +333,10 @@ def _means(several: Sequence[_StepSeries], begun: float, now: float) -> list[flo
 
 
 def _spread(sums: list[float], start: float, end: float, value: float) -> None:
-    """Add a value to each time span in proportion to the covered part of the span."""
+    """Add a value to each time span in proportion to the covered part of the span.
+
+    `start` and `end` are in spans; what lies beyond POINTS spans is dropped.
+    """
     number = int(start)
     while value and number < POINTS and number < end:
         sums[number] += value * (min(end, number + 1) - max(start, number))

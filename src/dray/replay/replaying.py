@@ -146,7 +146,10 @@ class Replay:
             self._do(self._unheard.popleft())
 
     def _decide(self, uid: str) -> None:
-        """Place a pod, applying delayed steps until the decision equals the recorded one, if possible."""
+        """Place a pod, applying delayed steps until the decision equals the recorded one, if possible.
+
+        Does nothing in free order. `uid` is the UID of the pod.
+        """
         if self._is_free:
             return
         while any(map(partial(_frees_for, self._pods[uid]), self._unheard)):
@@ -237,7 +240,10 @@ class Replay:
             self.meter.refused(self.cluster.now, found, Unschedulable(0, judged.refused))
 
     def _end(self, uid: str) -> None:
-        """End a pod as recorded, unless it runs for its own recorded duration."""
+        """End a pod as recorded, unless it runs for its own recorded duration.
+
+        Does nothing if the pod is gone.
+        """
         pod = self._pods.get(uid)
         found = self.cluster.current(pod) if pod is not None else None
         if found is None or found.metadata.uid != uid:
@@ -248,7 +254,10 @@ class Replay:
             self.cluster.remove(Pod, found.metadata.name, found.metadata.namespace)
 
     def _free(self, step: Free) -> None:
-        """Deallocate a claim as recorded. A pod's generated claim may have another name here."""
+        """Deallocate a claim as recorded. A pod's generated claim may have another name here.
+
+        Does nothing in free order.
+        """
         if self._is_free:
             return
         claim = self.cluster.get(ResourceClaim, step.name, step.namespace)
@@ -274,7 +283,10 @@ class Replay:
     # -- time
 
     def _until(self, at: float) -> None:
-        """Advance time, with regular samples of fragmentation."""
+        """Advance time, with regular samples of fragmentation.
+
+        `at` is in seconds of the recording.
+        """
         while self._next_sample <= at:
             self._hear_all(self._next_sample)
             self._sample()

@@ -94,7 +94,10 @@ def rows_of(report: SimulationReport) -> list[ReportRow]:
 
 
 def _largest(class_: str, figures: Figures) -> str:
-    """Return the time average of the largest claim of a class that fits on a node, as text."""
+    """Return the time average of the largest claim of a class that fits on a node, as text.
+
+    A dash if nothing was recorded.
+    """
     points = figures.fragmentation.get(class_, ())
     if not points:
         return "-"

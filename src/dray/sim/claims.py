@@ -72,7 +72,10 @@ class SimulatedClaims:
         return group
 
     def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
-        """Generate the claim for an entry, if missing. Returns its name; empty if the template does not exist."""
+        """Generate the claim for an entry, if missing. Returns its name; empty if the template does not exist.
+
+        An existing claim of this name is kept.
+        """
         wanted = entry.resourceClaimTemplateName
         template = self._model.objects.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
         if template is None:
@@ -138,7 +141,10 @@ class SimulatedClaims:
             self._let_go(claim, pod.metadata.uid)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
-        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it."""
+        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it.
+
+        With an empty `owner`, the claim is deallocated.
+        """
         if podclaims.is_controlled_by(claim, owner):
             self._model.drop(claim)
         else:

@@ -103,7 +103,10 @@ class Cluster:
     # -- objects
 
     def add(self, *objects: Wire | Tree) -> None:
-        """Add or replace objects, typed or as manifest data. Pods without a node start to wait."""
+        """Add or replace objects, typed or as manifest data. Pods without a node start to wait.
+
+        Pods with a node run there, finished pods are ignored.
+        """
         for one in objects:
             typed = object_of(one, self.gates) if isinstance(one, dict) else one
             if isinstance(typed, Pod):
@@ -155,7 +158,10 @@ class Cluster:
     # -- events
 
     def submit(self, pod: Pod | Tree, *, at: float | None = None, runs: float | None = None) -> None:
-        """Add a pod, now or at time `at`. The pod ends after `runs` seconds on its node, or as its annotation says."""
+        """Add a pod, now or at time `at`. The pod ends after `runs` seconds on its node, or as its annotation says.
+
+        Times are in seconds of the simulation. Finished pods are ignored.
+        """
         typed = object_of(pod, self.gates) if isinstance(pod, dict) else pod
         assert isinstance(typed, Pod)
         if at is not None and at > self.now:
@@ -171,7 +177,10 @@ class Cluster:
         return self.model.queue.get(uid) is not None
 
     def hold(self, uid: str) -> None:
-        """Keep a pod from being tried until `release`. Call this before the pod is added."""
+        """Keep a pod from being tried until `release`. Call this before the pod is added.
+
+        `uid` is the UID of the pod.
+        """
         self.model.hold(uid)
 
     def release(self, uid: str) -> None:
@@ -220,7 +229,10 @@ class Cluster:
         self.run(self.now + seconds)
 
     def run(self, until: float | None = None) -> None:
-        """Process events in order until the given time, or until no event is left."""
+        """Process events in order until the given time, or until no event is left.
+
+        `until` is in seconds of the simulation; the clock then stands at this time.
+        """
         self.settle()
         while (due := self.next_event()) is not None and (until is None or due <= until):
             self.model.now = max(self.now, due)
@@ -366,7 +378,10 @@ class Cluster:
             observer.placed(self.now, bound, promise)
 
     def _end_later(self, pod: Pod) -> None:
-        """Schedule the end of a pod if its annotation gives a run time."""
+        """Schedule the end of a pod if its annotation gives a run time.
+
+        The annotation is in seconds.
+        """
         said = pod.metadata.annotations.get(SECONDS)
         if said:
             key = pod.metadata.name, pod.metadata.namespace, pod.metadata.uid
@@ -382,7 +397,10 @@ class Cluster:
         self._end(pod, with_claims=False)
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
-        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it."""
+        """Deallocate a claim, or delete the claim if the pod with uid `owner` controls it.
+
+        With an empty `owner`, the claim is deallocated. Refused pods may then be tried again.
+        """
         self._claims.free(claim, owner)
         self._wake_for_devices()
 

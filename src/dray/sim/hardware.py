@@ -29,7 +29,10 @@ def node_name(number: int) -> str:
 
 
 def address(number: int) -> str:
-    """Return the IP address of a node, from a range reserved for benchmarks; pods use the other half of the range."""
+    """Return the IP address of a node, from a range reserved for benchmarks; pods use the other half of the range.
+
+    `number` is the number of the node; addresses repeat after 65,536 nodes.
+    """
     return f"198.18.{number >> 8 & 255}.{number & 255}"
 
 

@@ -116,7 +116,10 @@ async def _tell(client: Client, obj: T, fields: dict[str, Any]) -> T:
 
 
 async def _mark(client: Client, node: Node) -> None:
-    """Add the annotation that no processes run for the node's pods."""
+    """Add the annotation that no processes run for the node's pods.
+
+    Does nothing if the node has the annotation.
+    """
     if node.metadata.annotations.get(RUNS_NO_PODS) != BY_SIMULATION:
         await client.patch(Node, node.metadata.name, {"metadata": {"annotations": {RUNS_NO_PODS: BY_SIMULATION}}})
 
@@ -200,7 +203,10 @@ class SimulatedNodes:
         return self._numbers.setdefault(name, 1 + max(self._numbers.values(), default=-1))
 
     async def remove(self, name: str) -> None:
-        """Delete a node and its lease. Controllers then delete its slices and pods."""
+        """Delete a node and its lease. Controllers then delete its slices and pods.
+
+        Does nothing about a node or lease that does not exist.
+        """
         self._numbers.pop(name, None)
         for type_, namespace in ((Node, ""), (Lease, "kube-node-lease")):
             with contextlib.suppress(NotFound):
@@ -298,7 +304,10 @@ class SimulatedNodes:
         return await self._start(pod)
 
     async def _adopt(self, name: str) -> None:
-        """Complete an adopted node (annotation, lease, conditions) and queue its pods."""
+        """Complete an adopted node (annotation, lease, conditions) and queue its pods.
+
+        Lets go of a node that is no longer adopted. Does nothing if the node is gone.
+        """
         node = self._nodes.get("", name)
         if node is None:
             return

@@ -145,7 +145,10 @@ class PoolAnswer:
         self._seen: list[tuple[int, DeviceView]] | None = None
 
     def seen(self) -> list[tuple[int, DeviceView]]:
-        """Return the devices with their row numbers, decoded on first use."""
+        """Return the devices with their row numbers, decoded on first use.
+
+        Devices without a row number are left out.
+        """
         if self._seen is None:
             devices = msgspec.json.decode(self._devices, type=list[Device])
             self._seen = [(self.numbers[one.name], self._view(one)) for one in devices if one.name in self.numbers]
@@ -231,7 +234,10 @@ class Answers:
         }
 
     def classes(self, seconds: float, number: int) -> list[str]:
-        """Return the names of the classes that select a device."""
+        """Return the names of the classes that select a device.
+
+        `number` is the row number of the device, `seconds` the time for each class. Sorted by name.
+        """
         devices = [one for pool in self._pools.values() if number in pool.numbers.values() for one in pool.seen()]
         meant = [one for one in devices if one[0] == number]
         names = sorted(self._snapshot.classes)
@@ -297,7 +303,10 @@ class Answers:
         }
 
     def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[WaitingCause | None]:
-        """Return the cause of each waiting pod; None for pods that do not wait or that time did not suffice for."""
+        """Return the cause of each waiting pod; None for pods that do not wait or that time did not suffice for.
+
+        The pods are given as (namespace, name). `seconds` is the time for all of them.
+        """
         deadline = time.monotonic() + seconds
         return [self._cause(namespace, name, seconds, deadline) for namespace, name in pods]
 

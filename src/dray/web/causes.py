@@ -50,7 +50,10 @@ class Causes:
         self._due = 0.0
 
     async def look(self, ask: ReadFacts) -> dict[Key, int]:
-        """Return the row number of the cause of each waiting pod. Finds causes first if a round is due."""
+        """Return the row number of the cause of each waiting pod. Finds causes first if a round is due.
+
+        The keys are (namespace, name). Pods without a known cause are left out.
+        """
         kinds = self._kinds()
         if kinds and time.monotonic() >= self._due:
             await self._find_out(ask, kinds)
@@ -73,7 +76,10 @@ class Causes:
         self._due = ended + min(_PAUSES * (ended - begun), _LONGEST_PAUSE_SECONDS)
 
     def _kinds(self) -> dict[CauseKind, list[Key]]:
-        """Return the pods that wait for long, grouped by namespace and spec."""
+        """Return the pods that wait for long, grouped by namespace and spec.
+
+        The keys are (namespace, name).
+        """
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
         kinds: dict[CauseKind, list[Key]] = {}
         for key, pod in self._waiting.items():

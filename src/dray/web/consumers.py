@@ -267,7 +267,10 @@ class DashboardConsumers:
         return found
 
     def _of_workload(self, key: Key) -> list[Key]:
-        """Return the pods of all groups that belong to a workload."""
+        """Return the pods of all groups that belong to a workload.
+
+        The keys are (namespace, name).
+        """
         assert self.following is not None
         found: list[Key] = []
         for group, members in self._members.items():

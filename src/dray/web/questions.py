@@ -90,7 +90,10 @@ class _Then:
         return [self._name(number) for number in was.claims]
 
     def _name(self, claim: int) -> str:
-        """Return namespace and name of a claim, also of a deleted one."""
+        """Return namespace and name of a claim, also of a deleted one.
+
+        Given as namespace/name; empty if the claim is unknown. `claim` is its row number.
+        """
         row = self._claims.get(claim)
         return self._history.claim_name(claim) if row is None else f"{self._strings.all[row[0]]}/{row[1]}"
 

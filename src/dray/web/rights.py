@@ -101,5 +101,8 @@ def is_less(before: Scopes, after: Scopes) -> bool:
 
 
 def as_tree(known: Scopes) -> dict[str, str]:
-    """Return how much of each type may be read, by plural name, in wire form."""
+    """Return how much of each type may be read, by plural name, in wire form.
+
+    Values are those of VisibleScope.
+    """
     return {BY_TYPE[type_].plural: scope.value for type_, scope in known.items()}

@@ -38,7 +38,10 @@ class Sessions:
     # Codes
 
     def mint(self, credential: Tree) -> str:
-        """Return a new one-time code for a credential."""
+        """Return a new one-time code for a credential.
+
+        The code is valid for CODE_SECONDS. The oldest codes are dropped if there are too many.
+        """
         while len(self._codes) >= _CODES:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(24)
@@ -86,7 +89,10 @@ class Sessions:
             self._remember(cookie)
 
     def _remember(self, cookie: str) -> None:
-        """Store a revoked cookie until it expires, up to a maximum number."""
+        """Store a revoked cookie until it expires, up to a maximum number.
+
+        If there are too many, the cookie is not stored.
+        """
         now = self._clock()
         self._revoked = {token: until for token, until in self._revoked.items() if until > now}
         if len(self._revoked) < _REVOKED:

@@ -36,7 +36,10 @@ class OpenPage:
         self.ended = False  # the page has been told to restart or end
 
     def put(self, message: bytes) -> None:
-        """Append a message. Ends a page that has too many waiting bytes."""
+        """Append a message. Ends a page that has too many waiting bytes.
+
+        Does nothing if the page has ended.
+        """
         if self.ended:
             return
         if self._bytes + len(message) > MOST_BYTES:
@@ -53,7 +56,10 @@ class OpenPage:
             self._bytes = 0
 
     def end(self, code: str) -> None:
-        """Drop waiting messages, send the reason code, then end the page."""
+        """Drop waiting messages, send the reason code, then end the page.
+
+        Does nothing if the page has ended already.
+        """
         if not self.ended:
             self.ended = True
             self._waiting.clear()

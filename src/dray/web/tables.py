@@ -157,7 +157,10 @@ class RowTable:
 
 
 def ranges(numbers: Any) -> list[list[int]]:
-    """Return a set of numbers in wire form: `[[first, count], …]`."""
+    """Return a set of numbers in wire form: `[[first, count], …]`.
+
+    The numbers may come in any order. Empty if there are none.
+    """
     found: list[list[int]] = []
     for number in sorted(numbers):
         if found and found[-1][0] + found[-1][1] == number:

@@ -131,7 +131,10 @@ class DashboardCall:
     # Answers
 
     async def reply(self, status: int, body: bytes, content_type: bytes, headers: list[Header] | None = None) -> None:
-        """Send a complete response."""
+        """Send a complete response.
+
+        The body is left out for HEAD.
+        """
         length = [(b"content-length", b"%d" % len(body))]
         await self.begin(status, content_type, length + (headers or []))
         await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
@@ -141,7 +144,11 @@ class DashboardCall:
         await self.reply(status, msgspec.json.encode(tree), JSON, [(b"cache-control", b"no-store"), *(headers or [])])
 
     async def refuse(self, status: int, code: str, text: str, field: str = "", retry: int = 0) -> None:
-        """Send an error as JSON, unless the response has started."""
+        """Send an error as JSON, unless the response has started.
+
+        `field` names the wrong field, empty for none. `retry` is the number of seconds after which to try again, 0
+        for none.
+        """
         if not self.begun:
             headers = [(b"retry-after", b"%d" % retry)] if retry else []
             await self.reply_json(status, {"error": {"code": code, "text": text, "field": field}}, headers)
@@ -153,7 +160,10 @@ class DashboardCall:
         await self._send({"type": "http.response.start", "status": status, "headers": every})
 
     async def send(self, piece: bytes, more: bool = True) -> None:
-        """Send a piece of the body."""
+        """Send a piece of the body.
+
+        `more` is whether other pieces follow.
+        """
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
 

@@ -144,7 +144,10 @@ def _try(
     found: dict[type[Suggestion], Suggestion],
     allowance: Allowance,
 ) -> None:
-    """Add the first working suggestion of each type to `found`. Types already found are not tried again."""
+    """Add the first working suggestion of each type to `found`. Types already found are not tried again.
+
+    Stops when enough suggestions are found, enough were tried or the allowance is used up.
+    """
     trials = 0
     for offer in offers:
         if len(found) == MOST or trials == _TRIALS or _is_over(allowance):

@@ -252,7 +252,10 @@ def alternative(subject: WaitingPod, cause: RequestCause) -> Iterator[Suggestion
 
 
 def _with_alternative(spec: Tree, request: str, device_class: str) -> None:
-    """Add an alternative of another class to a request, in place."""
+    """Add an alternative of another class to a request, in place.
+
+    A request without alternatives becomes the first alternative, named `preferred`.
+    """
     main, _, own = request.partition("/")
     for one in spec["devices"]["requests"]:
         if one["name"] != main:

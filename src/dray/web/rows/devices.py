@@ -67,7 +67,10 @@ def partition_places(pool: PublishedPool) -> Mapping[str, PartitionPlace]:
 
 
 def _share(device: Device, whole: Device) -> float:
-    """Return the share of the whole that a partition consumes: the mean of its counters, because their units differ."""
+    """Return the share of the whole that a partition consumes: the mean of its counters, because their units differ.
+
+    From 0 to 1, rounded; 1 if the whole consumes nothing.
+    """
     amounts = {
         (drawn.counterSet, name): Quantity.parse(counter.value).approximate()
         for drawn in device.consumesCounters
