@@ -49,7 +49,8 @@ class ClaimMaker:
     async def ensure(self, owner: Pod | PodGroup, entry: str, template: str) -> str:
         """Return the name of the claim for an entry, creating the claim if necessary.
 
-        On failure a warning event is recorded for the owner and the error is raised.
+        On failure a warning event is recorded for the owner and the error is raised. `template` is the name of the
+        ResourceClaimTemplate.
         """
         if made := self.made(owner, entry):
             return made

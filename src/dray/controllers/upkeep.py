@@ -56,7 +56,8 @@ def _event(
 ) -> ClaimEvent | None:
     """Return the lifecycle event that the facts mean for the claim, or None if nothing needs to change.
 
-    `remaining` are the claim's reservations that stay.
+    `remaining` are the claim's reservations that stay. `unused` means that no consumer is left, missing, or using the
+    devices.
     """
     if len(remaining) < len(claim.status.reservedFor):
         if remaining or facts.missing:

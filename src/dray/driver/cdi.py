@@ -135,7 +135,10 @@ class CdiDirectory:
 
 
 def spec_of(kind: str, devices: Mapping[str, Edits]) -> bytes:
-    """Return the CDI spec of these devices as JSON. Raises `CdiError` if a runtime would refuse the spec."""
+    """Return the CDI spec of these devices as JSON. Raises `CdiError` if a runtime would refuse the spec.
+
+    `kind` is VENDOR/CLASS. `devices` are by name.
+    """
     entries = [{"name": name, "containerEdits": edits.tree()} for name, edits in devices.items()]
     return msgspec.json.format(msgspec.json.encode(versioned({"kind": kind, "devices": entries})), indent=2)
 

@@ -105,7 +105,7 @@ def typed(tree: Tree) -> ResourceSlice:
 def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: ResourceSlice | None) -> Tree:
     """Return the slice to write. An update requires the version that was read, and keeps other components' labels.
 
-    `old` is the slice of this name that exists, or None to create it.
+    `old` is the slice of this name that exists, or None to create it. `generation` is that of the pool.
     """
     metadata: Tree = msgspec.to_builtins(old.metadata) if old else {}
     metadata["name"] = name

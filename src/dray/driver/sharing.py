@@ -25,7 +25,7 @@ def consumes(counter_set: str, counters: Mapping[str, CapacityAmount], groups: S
     """Return the counters that one partition consumes, for `device(…, consumesCounters=[…])`.
 
     `groups` are compatibility groups: partitions on one counter set must have a group in common to be used at the
-    same time.
+    same time. `counter_set` is the name of the set.
     """
     tree: Tree = {"counterSet": counter_set, "counters": _counters(counters)}
     return {**tree, "compatibilityGroups": [*groups]} if groups else tree

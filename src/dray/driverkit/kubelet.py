@@ -54,7 +54,10 @@ async def notify_registered(socket: Path, timeout: float) -> None:
 
 
 async def prepare(endpoint: Path, version: str, claims: Sequence[Reference], timeout: float) -> dict[str, Any]:
-    """Call NodePrepareResources. Returns the answer for each claim by uid, which has `devices` or an `error`."""
+    """Call NodePrepareResources. Returns the answer for each claim by uid, which has `devices` or an `error`.
+
+    `version` is such as "v1"; `timeout` is in seconds. Raises DriverCallFailed if the call itself fails.
+    """
     return await _dra(endpoint, version, "NodePrepareResources", claims, timeout)
 
 

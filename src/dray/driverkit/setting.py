@@ -175,7 +175,9 @@ class Setting:
     ) -> ResourceClaim:
         """Create an allocated claim as a scheduler would, with one request for each device, and return the claim.
 
-        `others` and `config` are further allocation results and configurations.
+        `others` and `config` are further allocation results and configurations. `devices` are pairs of pool and
+        device; without them up to `count` free devices are chosen. Raises Skipped if the driver has published no
+        devices.
         """
         chosen = [*devices] if devices is not None else await self.devices(count)
         results = [
@@ -223,17 +225,27 @@ class Setting:
         return await kubelet.unprepare(Path(self.info.endpoint), version or self.version, claims, self.patience.call)
 
     async def prepared(self, claim: ResourceClaim, version: str = "", timeout: float = 0) -> list[Tree]:
-        """Prepare a claim and return its devices in plain form. Raises `CheckFailed` if that fails."""
+        """Prepare a claim and return its devices in plain form. Raises `CheckFailed` if that fails.
+
+        `version` "" means the driver's preferred version, `timeout` 0 the usual time. `timeout` is in seconds.
+        """
         call = self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
         answer = await _succeeded(call, claim, "NodePrepareResources", "preparing an allocated claim")
         return [plain(device) for device in answer.devices]
 
     async def unprepared(self, claim: ResourceClaim, what: str = "unpreparing a prepared claim") -> None:
-        """Unprepare a claim. Raises `CheckFailed` if that fails."""
+        """Unprepare a claim. Raises `CheckFailed` if that fails.
+
+        `what` describes the attempt in the error.
+        """
         await _succeeded(self.call_unprepare(Reference.to(claim)), claim, "NodeUnprepareResources", what)
 
     async def refused(self, reference: Reference, what: str) -> None:
-        """Raise `CheckFailed` unless preparing this claim fails, with an error for the claim or for the call."""
+        """Raise `CheckFailed` unless preparing this claim fails, with an error for the claim or for the call.
+
+        `what` describes the attempt in the error. A call that times out or cannot be made does not count as an error
+        of the driver.
+        """
         try:
             answers = await self.call_prepare(reference)
         except DriverCallFailed as error:
@@ -272,7 +284,11 @@ class Setting:
 
 
 async def _succeeded(call: Awaitable[dict[str, Any]], claim: ResourceClaim, method: str, what: str) -> Any:
-    """Return the answer of a call for one claim. Raises `CheckFailed` if the call or the claim failed."""
+    """Return the answer of a call for one claim. Raises `CheckFailed` if the call or the claim failed.
+
+    `method` and `what` are the words for the call and the attempt in the error. A claim that the answer lacks has
+    failed.
+    """
     try:
         answer = (await call).get(claim.metadata.uid)
     except DriverCallFailed as error:

@@ -193,7 +193,7 @@ class Specs:
     def _unknown(self, qualified: str) -> str:
         """Return the error text for a device that no spec defines.
 
-        The text includes the errors of bad spec files.
+        The text includes the errors of bad spec files. `qualified` is the id of the device: VENDOR/CLASS=NAME.
         """
         text = f"CDI device {qualified} is unknown: no spec in {', '.join(map(str, self.directories))} defines it"
         return text + "".join(f"; bad file {error}" for error in self.errors.values())

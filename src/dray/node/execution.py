@@ -41,7 +41,8 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
 async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
     """Attach to the input and output of a running container. Returns the session.
 
-    `directory` is that of the container's attempt. Raises ExecError if the guardian does not answer.
+    `directory` is that of the container's attempt. Raises ExecError if the guardian does not answer. With `stdin` the
+    session can also send input.
     """
     ends = _Pipes(stdin)
     return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)

@@ -24,7 +24,10 @@ class Hooks:
         self._ran: set[ContainerKey] = set()  # containers whose preStop hook has run
 
     async def post_start(self, pod: Pod, container: AnyContainer, key: ContainerKey, address: str) -> bool:
-        """Run the container's postStart hook. Returns whether the container may keep running: True without a hook."""
+        """Run the container's postStart hook. Returns whether the container may keep running: True without a hook.
+
+        `address` is the pod's. A failure is recorded as an event.
+        """
         hook = container.lifecycle.postStart if container.lifecycle is not None else None
         if hook is None:
             return True

@@ -86,7 +86,8 @@ def decide(
 ) -> PodSteps:
     """Return the next steps of a pod that should run.
 
-    `started` are the containers whose postStart hooks and startup probes are done; None means all.
+    `started` are the containers whose postStart hooks and startup probes are done; None means all. `now` is in
+    seconds since 1970.
     """
     decision = PodSteps()
     _decide_ephemeral(pod, histories, decision)
@@ -203,7 +204,10 @@ def _restart(
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in Go's notation, known from Kubernetes: 10s, 1m20s, 5m0s."""
+    """Return a duration in Go's notation, known from Kubernetes: 10s, 1m20s, 5m0s.
+
+    Only durations below a minute can have a fraction.
+    """
     if seconds < 60:
         return f"{seconds:g}s"
     minutes, rest = divmod(round(seconds), 60)

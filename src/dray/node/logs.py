@@ -210,7 +210,10 @@ class _TailSearch:
         self.found = False
 
     async def back_from_end(self, descriptor: int) -> int:
-        """Return the offset at which the wanted lines begin in this file, or 0 if the file has too few of them."""
+        """Return the offset at which the wanted lines begin in this file, or 0 if the file has too few of them.
+
+        `found` then says whether the search is over.
+        """
         start, rest = os.fstat(descriptor).st_size, b""
         while start > 0 and not self.found:
             size = min(start, _CHUNK_BYTES)
@@ -259,7 +262,8 @@ def _is_whole(line: bytes) -> bool:
 def _shown(lines: Iterable[bytes], timestamps: bool, within: bool) -> tuple[bytes, bool]:
     """Return the lines as text for users, and whether the last line is incomplete.
 
-    Times are shown only before whole lines, not before their later parts.
+    Times are shown only before whole lines, not before their later parts. `within` says whether the first line
+    continues an incomplete line. With `timestamps` each line begins with its time.
     """
     text = []
     for line in lines:

@@ -311,7 +311,11 @@ class PodWorker:
         self._stopping[key] = self._node.clock.monotonic() + grace, stopping
 
     def _kill(self, key: ContainerKey, grace: float | None, text: str) -> None:
-        """Stop a container that failed a probe or hook, with an event; its restart policy decides what follows."""
+        """Stop a container that failed a probe or hook, with an event; its restart policy decides what follows.
+
+        `grace` is in seconds; None means the pod's own. Nothing happens if the container is being stopped or the pod
+        is unknown.
+        """
         if self._pod is not None and key not in self._stopping:
             self._node.recorder.record(self._pod, "Killing", text)
             self._end(key, self._grace(self._pod) if grace is None else grace)

@@ -224,7 +224,10 @@ def _settled(inner: Callable[[], int]) -> int:
 
 
 def _join_groups(pid: int) -> None:
-    """Join the control groups of a process, which restrict access to devices. Only done as root."""
+    """Join the control groups of a process, which restrict access to devices. Only done as root.
+
+    Control groups that cannot be joined are skipped.
+    """
     if os.geteuid() != 0:
         return
     with open(f"/proc/{pid}/cgroup") as stream:

@@ -61,7 +61,10 @@ def write_whole(path: str, data: bytes, sync: bool = False) -> None:
 
 
 def reserve(path: str, size: int) -> None:
-    """Reserve the disk space that the next `write_whole` of a file will need. Raises OSError if the disk is full."""
+    """Reserve the disk space that the next `write_whole` of a file will need. Raises OSError if the disk is full.
+
+    `size` is in bytes.
+    """
     file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         os.posix_fallocate(file, 0, size)

@@ -185,7 +185,8 @@ def _is_written(volume: Volume) -> bool:
 def _prepare_part(source: str, part: str, mount: VolumeMount, container: str) -> None:
     """Create a missing subPath as a directory, as in Kubernetes, and check that it stays in its volume.
 
-    Raises `ConfigProblem` if it does not.
+    Raises `ConfigProblem` if it does not. `source` is the directory of the volume, `part` the subPath, `container`
+    the name of the container.
     """
     try:
         base = open_directory(os.path.realpath(source))

@@ -197,7 +197,8 @@ def _without_types(slice_: ResourceSlice) -> ResourceSlice:
 def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:
     """Return for how long an answered request is still kept, or None for ever. Counted from its latest condition.
 
-    The result is negative once that time is over. None also applies to a request that is not answered yet.
+    The result is negative once that time is over. None also applies to a request that is not answered yet. `now` is
+    in seconds since 1970.
     """
     ttl, status = request.spec.ttlSecondsAfterComplete, request.status
     if ttl is None or status is None:

@@ -68,7 +68,10 @@ def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
 
 
 def next_available(pods: Iterable[Pod], min_ready_seconds: int, now: float) -> float | None:
-    """Return the seconds until the next ready pod becomes available, or None if all are or none is ready."""
+    """Return the seconds until the next ready pod becomes available, or None if all are or none is ready.
+
+    `now` is in seconds since 1970.
+    """
     waits = (until_available(pod, min_ready_seconds, now) for pod in pods)
     return min((wait for wait in waits if wait), default=None)
 
@@ -77,7 +80,8 @@ def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now: float) -> l
     """Return the pods in the order of deletion: unscheduled, pending, unready, cheap, crowded and young pods first.
 
     `related` are the active pods of the same application; a pod on a node with more of them is deleted earlier. Ages
-    are compared by magnitude only, so that a scale-down does not always hit the newest node.
+    are compared by magnitude only, so that a scale-down does not always hit the newest node. `now` is in seconds
+    since 1970.
     """
     crowd: dict[str, int] = {}
     for pod in related:

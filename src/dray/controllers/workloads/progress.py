@@ -81,7 +81,10 @@ def pause_conditions(deployment: Deployment, conditions: DeploymentConditions, n
 
 
 def counted(deployment: Deployment, sets: Sets, conditions: DeploymentConditions, now: float) -> DeploymentStatus:
-    """Return the status with the counts of all ReplicaSets and the condition Available."""
+    """Return the status with the counts of all ReplicaSets and the condition Available.
+
+    `now` is in seconds since 1970, for the time of the condition.
+    """
     everything = sets.all
     replicas = sum(one.status.replicas for one in everything)
     available = sum(one.status.availableReplicas for one in everything)
@@ -116,7 +119,10 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 def rollout_status(
     deployment: Deployment, sets: Sets, conditions: DeploymentConditions, now: float
 ) -> DeploymentStatus:
-    """Return the complete status of a Deployment during or after a rollout."""
+    """Return the complete status of a Deployment during or after a rollout.
+
+    `now` is in seconds since 1970, for the times of conditions.
+    """
     status = counted(deployment, sets, conditions, now)
     conditions = _progress(deployment, sets, status, now)
     return replace(status, conditions=_failures(conditions, sets, now))
@@ -180,7 +186,7 @@ def _has_moved(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 def _failures(conditions: DeploymentConditions, sets: Sets, now: float) -> DeploymentConditions:
     """Return the conditions with the ReplicaFailure condition of a ReplicaSet, of the new one first.
 
-    Without such a condition in a ReplicaSet the Deployment's is removed.
+    Without such a condition in a ReplicaSet the Deployment's is removed. `now` is in seconds since 1970.
     """
     candidates: Sequence[ReplicaSet] = [sets.new, *sets.old] if sets.new is not None else sets.old
     for one in candidates:

@@ -106,7 +106,8 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet | None, revisi
 def size_annotations(desired: int, maximum: int) -> dict[str, str]:
     """Return the annotations that record the Deployment's size, for later proportional scaling.
 
-    `maximum` is the number of pods allowed during a rollout.
+    `maximum` is the number of pods allowed during a rollout. `desired` is the number of pods that the Deployment
+    wants.
     """
     return {DESIRED_REPLICAS: str(desired), MAX_REPLICAS: str(maximum)}
 

@@ -73,7 +73,10 @@ def problems(obj: Tree) -> Iterator[str]:
 
 
 def configuration(url: str, authority: bytes) -> Tree:
-    """Return the ValidatingWebhookConfiguration that makes the API server call this webhook."""
+    """Return the ValidatingWebhookConfiguration that makes the API server call this webhook.
+
+    `url` is where the webhook is served, `authority` the certificate of its CA in PEM.
+    """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",

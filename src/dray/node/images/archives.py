@@ -131,7 +131,10 @@ def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
 
 
 def _small(read: OpenMember, path: str, what: str) -> bytes:
-    """Return the content of a small file, such as a manifest. Raises `ImageError` if it is too large."""
+    """Return the content of a small file, such as a manifest. Raises `ImageError` if it is too large.
+
+    `what` names the image in the error.
+    """
     with read(path) as stream:
         data = stream.read(MOST_MANIFEST_BYTES + 1)
     if len(data) > MOST_MANIFEST_BYTES:

@@ -101,7 +101,8 @@ def architecture() -> str:
 def choose(index: ImageIndex, what: str) -> Descriptor:
     """Return the descriptor of the image for this machine's platform. Raises `ImageError` if the index has none.
 
-    An entry without a platform fits every machine but comes after one that names this platform.
+    An entry without a platform fits every machine but comes after one that names this platform. `what` names the
+    image in the error.
     """
     wanted = architecture()
     fitting = [

@@ -67,7 +67,10 @@ class Unpacking:
             raise ImageError(f"{what}: too many files")
 
     def spend(self, count: int) -> None:
-        """Subtract bytes from the image's size limit. Raises `ImageError` if the limit is exceeded."""
+        """Subtract bytes from the image's size limit. Raises `ImageError` if the limit is exceeded.
+
+        `count` is the number of bytes.
+        """
         self._bytes_left -= count
         if self._bytes_left < 0:
             raise ImageError(f"the image has more than {self._most_bytes} bytes")
