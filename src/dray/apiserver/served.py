@@ -48,7 +48,7 @@ def parse_runtime_config(text: str) -> dict[str, bool]:
 
 
 def _check_known(name: str) -> None:
-    """Raise RuntimeConfigError unless `name` is a GROUP/VERSION of a built-in resource."""
+    """Raise RuntimeConfigError unless `name` is a GROUP/VERSION of a built-in resource, or `v1`."""
     group, _, version = name.rpartition("/")
     known = {v for resource in RESOURCES if resource.group == group for v in resource.versions}
     if not known or (not group and name != "v1"):

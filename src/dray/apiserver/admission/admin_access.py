@@ -27,7 +27,10 @@ class AdminAccess(Admission):
         self._reader = reader
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise Invalid if admin access is newly requested or granted in a namespace without the label."""
+        """Raise Invalid if admin access is newly requested or granted in a namespace without the label.
+
+        The label must have the value "true". A namespace that does not exist has no label.
+        """
         field = _asked(request) if request.object is not None else ""
         if not field:
             return

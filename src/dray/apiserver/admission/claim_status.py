@@ -38,7 +38,10 @@ class ClaimStatusRights(Admission):
         self._authorizer = authorizer
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise Invalid if the user lacks a right that the changes of a claim's status require."""
+        """Raise Invalid if the user lacks a right that the changes of a claim's status require.
+
+        Checks only updates of the status, and nothing for members of system:masters.
+        """
         if request.operation != "UPDATE" or request.subresource != "status" or MASTERS in request.user.groups:
             return
         new, old = cast(ResourceClaim, request.object).status, cast(ResourceClaim, request.old).status

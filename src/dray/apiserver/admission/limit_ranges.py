@@ -62,7 +62,10 @@ class LimitRanger(Admission):
         return self._check(request, obj)
 
     async def _check(self, request: AdmissionRequest, obj: Pod | PersistentVolumeClaim) -> None:
-        """Raise Forbidden with all violated bounds of an object."""
+        """Raise Forbidden with all violated bounds of an object.
+
+        Above a maximum number of bounds, the message ends with "and more".
+        """
         found = await turns().run(request.user.name, _faults(obj, self._in(request.namespace)))
         if len(found) > MOST_ERRORS:
             found[MOST_ERRORS:] = ["and more"]

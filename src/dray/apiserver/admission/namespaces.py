@@ -70,7 +70,10 @@ class NamespaceDefaults(Admission):
         return self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
-        """Add the default objects of a new namespace to the request's writes, except those that already exist."""
+        """Add the default objects of a new namespace to the request's writes, except those that already exist.
+
+        Does nothing for a dry run or other requests.
+        """
         if request.operation != "CREATE" or not request.concerns(Namespace) or request.dry_run or request.subresource:
             return
         for resource, tree in namespace_defaults(request.name, self._root_ca):

@@ -47,7 +47,10 @@ class NodeRestriction(Admission):
         self._reader = reader
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise Forbidden if a node writes an object that does not belong to it."""
+        """Raise Forbidden if a node writes an object that does not belong to it.
+
+        Does nothing for users that are not nodes.
+        """
         node = request.user.node
         if not node:
             return

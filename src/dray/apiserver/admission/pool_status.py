@@ -56,7 +56,10 @@ class PoolStatusLimit(Admission):
         self._buckets: dict[str, tuple[float, float]] = {}  # user → (tokens, time of that count)
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise TooManyRequests if the user's bucket is empty or the cluster has too many requests."""
+        """Raise TooManyRequests if the user's bucket is empty or the cluster has too many requests.
+
+        Checks only the creation of ResourcePoolStatusRequests.
+        """
         if request.operation != "CREATE" or not request.concerns(ResourcePoolStatusRequest) or request.subresource:
             return
         if self._cap is not None and sum(1 for _ in many(self._reader, ResourcePoolStatusRequest)) >= self._cap:

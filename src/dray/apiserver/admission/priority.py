@@ -42,7 +42,7 @@ class Priority(Admission):
             spec.setdefault("preemptionPolicy", request.old.spec.preemptionPolicy)
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise Forbidden for a second default PriorityClass."""
+        """Raise Forbidden for a second default PriorityClass. Other objects are not checked."""
         new = request.object
         if not isinstance(new, PriorityClass) or not new.globalDefault:
             return

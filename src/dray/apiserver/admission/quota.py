@@ -55,7 +55,10 @@ class Quota(Admission):
         return self._take_turn(request)
 
     async def _take_turn(self, request: AdmissionRequest) -> None:
-        """Lock the namespace until after the commit, then charge its quotas."""
+        """Lock the namespace until after the commit, then charge its quotas. A dry run takes no lock.
+
+        Raises Forbidden if a quota would be exceeded.
+        """
         if not request.dry_run:
             turn = self._turns.get(request.namespace) or asyncio.Lock()
             self._turns[request.namespace] = turn
@@ -63,7 +66,10 @@ class Quota(Admission):
         await self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
-        """Add the updates of all quotas that apply to a new object to the request's writes. Raises Forbidden."""
+        """Add the updates of all quotas that apply to a new object to the request's writes.
+
+        A dry run adds none. Raises Forbidden if a quota would be exceeded.
+        """
         if request.operation != "CREATE" or request.subresource or request.object is None:
             return
         for quota in self._in(request.namespace):

@@ -133,7 +133,7 @@ class RoleEscalation(Admission):
         await self._check_rules(request, rules)
 
     async def _check_rules(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> None:
-        """Raise Forbidden with the permissions that the user does not have."""
+        """Raise Forbidden if the user lacks permissions in `rules`. The message lists them."""
         if missing := await self._missing(request, rules):
             user = request.user
             groups = " ".join(f'"{group}"' for group in user.groups)

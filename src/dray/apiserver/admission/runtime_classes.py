@@ -57,7 +57,11 @@ class RuntimeClassAdmission(Admission):
         spec["tolerations"] = await turns().run(request.user.name, merged_tolerations(tolerations))
 
     def validate(self, request: AdmissionRequest) -> None:
-        """Raise Forbidden if a pod's overhead differs from that of its RuntimeClass."""
+        """Raise Forbidden if a pod's overhead differs from that of its RuntimeClass.
+
+        A pod without a class, or whose class has no overhead, must have none. Also raises Forbidden if the class does
+        not exist.
+        """
         pod = request.object
         if not isinstance(pod, Pod) or request.subresource:
             return

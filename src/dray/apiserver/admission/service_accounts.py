@@ -67,7 +67,10 @@ def _mounts_token(spec: Tree, account: ServiceAccount) -> bool:
 
 
 def _mount(spec: Tree) -> None:
-    """Add the token volume and mount it into all containers without a token."""
+    """Add the token volume and mount it into all containers without a token.
+
+    Does nothing if all containers have one. A volume with the prefix of token volumes is used again.
+    """
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     missing = [container for container in containers if not _has_token(container)]
     volumes = spec.get("volumes") or []

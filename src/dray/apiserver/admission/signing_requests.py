@@ -32,7 +32,7 @@ class SigningRequests(Admission):
         self._authorizer = authorizer
 
     def admit(self, request: AdmissionRequest) -> None:
-        """Set the user's name, UID, groups and extra in a new request."""
+        """Set the user's name, UID, groups and extra in a new request, in place of those that the client gives."""
         if request.tree is None or request.subresource or request.operation != "CREATE":
             return
         spec = request.tree.setdefault("spec", {})
@@ -55,7 +55,10 @@ class SigningRequests(Admission):
             self._check(request, old.spec.signerName, "sign")
 
     def _check(self, request: AdmissionRequest, signer: str, verb: str) -> None:
-        """Raise Forbidden unless the user may perform `verb` on the signer."""
+        """Raise Forbidden unless the user may perform `verb` on the signer.
+
+        A right to all signers of the domain (DOMAIN/*) suffices.
+        """
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             if self._authorizer.authorize(request.user, Attributes(verb, _GROUP, "signers", name=name)).allowed:
                 return

@@ -26,7 +26,10 @@ class DefaultStorageClass(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> None:
-        """Set the default class in a new PersistentVolumeClaim without a class name."""
+        """Set the default class in a new PersistentVolumeClaim without a class name.
+
+        An empty class name is kept. Does nothing if there is no default class.
+        """
         if request.tree is None or request.subresource or request.operation != "CREATE":
             return
         spec = request.tree.setdefault("spec", {})

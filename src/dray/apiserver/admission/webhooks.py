@@ -148,7 +148,10 @@ class ValidatingWebhooks(Webhooks[WebhookJudge]):
         return self._ask_all(about, request) if about else None
 
     async def _ask_all(self, about: Sequence[WebhookJudge], request: AdmissionRequest) -> None:
-        """Call webhooks concurrently and raise the first denial or failure."""
+        """Call webhooks concurrently and raise the first denial or failure, in the order of the webhooks.
+
+        Waits for all answers first.
+        """
         versions = [(judge, await judge.version(request)) for judge in about]
         asked = [judge.ask(request, version) for judge, version in versions if version is not None]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):

@@ -242,7 +242,10 @@ def _match_errors(options: RequestOptions) -> list[FieldError]:
 
 
 async def fresh(cache: Cache, revision: int) -> None:
-    """Wait until this server has seen a revision. Raises Timeout after three seconds."""
+    """Wait until this server has seen a revision. Raises Timeout after three seconds.
+
+    Returns at once if it has seen the revision already.
+    """
     if cache.revision >= revision:
         return
     try:

@@ -125,7 +125,10 @@ class Keys:
         return KeyPair(certificate, _pem(key))
 
     def _copy_shared(self, source: Path) -> None:
-        """Copy the files that all servers of a cluster share. Raises ValueError if this directory has other keys."""
+        """Copy the files that all servers of a cluster share.
+
+        `source` is the directory of another server. Raises ValueError if this directory has other keys.
+        """
         files = (self.authority_file, self._authority_key_file, self.signing_key_file, self.token_file)
         contents = {file: read_regular(source / file.name) for file in files}
         for file, content in contents.items():
@@ -136,7 +139,10 @@ class Keys:
                 write_private(file, content)
 
     def _check_owner(self) -> None:
-        """Raise PermissionError if a file belongs to another user, who may have placed keys there before."""
+        """Raise PermissionError if a file belongs to another user, who may have placed keys there before.
+
+        The owner of the directory is trusted like the user of this process. Missing files are ignored.
+        """
         trusted = {os.geteuid(), self.directory.stat().st_uid}
         files = (self.authority_file, self.certificate_file, self.key_file, self.signing_key_file, self.token_file)
         for file in (*files, self._authority_key_file):
@@ -182,7 +188,10 @@ class Keys:
             write_private(self.authority_file, _self_signed(key))
 
     def _ensure_server(self, hosts: Sequence[str], now: datetime) -> None:
-        """Create or renew the server's certificate if needed. The key is kept, so that both files always match."""
+        """Create or renew the server's certificate if needed. The key is kept, so that both files always match.
+
+        Nothing changes if the certificate covers all hosts and does not expire soon.
+        """
         from_before = _Notes.read(self.certificate_file) if self.key_file.exists() else None
         if from_before and from_before.serve(hosts, self.authority, now):
             return

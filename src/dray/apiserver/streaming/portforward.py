@@ -92,7 +92,7 @@ async def _served(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
 
 
 def check_ports(ports: Sequence[int]) -> None:
-    """Raise BadRequest if a client of the older protocol names no ports, or too many."""
+    """Raise BadRequest if a client of the older protocol names no ports, or too many. `ports` are port numbers."""
     if not ports:
         raise BadRequest('query parameter "ports" is required')
     if len(ports) > _PORTS:

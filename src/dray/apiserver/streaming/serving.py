@@ -75,7 +75,10 @@ class PodStreams:
     # -- exec and attach
 
     async def _converse(self, request: Request, options: PodAttachOptions, upgrade: Upgrade) -> None:
-        """Serve exec or attach. Raises BadRequest without a stream or command."""
+        """Serve exec or attach.
+
+        Raises BadRequest if neither stdin, stdout nor stderr is requested, or exec has no command.
+        """
         wishes = ((STDIN, options.stdin), (STDOUT, options.stdout), (STDERR, options.stderr))
         asked = {channel for channel, wanted in wishes if wanted}
         tty = options.tty

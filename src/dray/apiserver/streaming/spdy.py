@@ -164,7 +164,10 @@ class SpdyConnection:
         return await self._opened.get()
 
     async def run(self) -> None:
-        """Read frames until the peer disconnects."""
+        """Read frames until the peer disconnects. Raises SpdyError for a malformed frame.
+
+        In the end all streams end, and `accept` returns None.
+        """
         try:
             while data := await self._stream.read():
                 self._buffer += data
@@ -196,7 +199,10 @@ class SpdyConnection:
         return head, body
 
     async def _take(self, head: bytes, body: bytes) -> None:
-        """Process one received frame: data, a new stream, a ping or a reset. Raises SpdyError."""
+        """Process one received frame: data, a new stream, a ping or a reset. Raises SpdyError if it is malformed.
+
+        `head` are the first 8 bytes.
+        """
         if not head[0] & 0x80:
             await self._data(int.from_bytes(head[:4], "big"), head[4], body)
             return
@@ -212,7 +218,10 @@ class SpdyConnection:
         # Settings, window updates, headers and goodbyes need no answer.
 
     async def _open(self, flags: int, body: bytes) -> None:
-        """Register a stream that the peer opens and reply, or refuse it above the limit. Raises SpdyError."""
+        """Register a stream that the peer opens and reply, or refuse it above the limit.
+
+        Raises SpdyError if the frame is too short, or the stream's number is even or in use.
+        """
         if len(body) < 10:
             raise SpdyError("a stream is opened with too few bytes")
         number = int.from_bytes(body[:4], "big") & 0x7FFFFFFF

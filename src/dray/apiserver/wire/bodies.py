@@ -67,7 +67,10 @@ class Reading(msgspec.Struct, frozen=True):
             self.walk(tree, values)
 
     def glance(self, data: bytes, values: int) -> None:
-        """Raise before decoding if JSON has too many objects and lists. Brackets inside strings do not count."""
+        """Raise before decoding if JSON has too many objects and lists. Brackets inside strings do not count.
+
+        `values` is the maximum number of values. Raises RecursionError if the start of the text is nested too deeply.
+        """
         if len(data) <= values or _brackets(data) <= values:
             return
         begun = _STRING.sub(b"", data[:_SHORT]).translate(None, _NO_BRACKETS)
@@ -247,7 +250,10 @@ def _read_yaml(reading: Reading, data: bytes, values: int) -> tuple[Any, Repeate
 
 
 def _check_yaml(deepest: int, data: bytes, values: int) -> None:
-    """Raise for YAML with aliases or too many values, or nested deeply enough to overflow the C loader's stack."""
+    """Raise for YAML with aliases or too many values, or nested deeply enough to overflow the C loader's stack.
+
+    `deepest` is the maximum depth, `values` the maximum number of values. Raises ValueError for an alias.
+    """
     import yaml
 
     depth = 0

@@ -351,7 +351,10 @@ class HttpCall:
     # Long answers
 
     async def _watch(self, request: Request, target: RequestTarget) -> None:
-        """Stream watch events until the watch ends or the client disconnects."""
+        """Stream watch events until the watch ends or the client disconnects.
+
+        A name in the path becomes a field selector.
+        """
         api = self._api
         if target.name:
             request.options = _only(request.options, target.name)
@@ -465,7 +468,7 @@ class HttpCall:
         return value is not None and value not in ("0", "false")
 
     async def reply(self, code: int, body: bytes, content_type: bytes, headers: HeaderList = _NONE) -> None:
-        """Send a response with a complete body, in pieces if it is large."""
+        """Send a response with a complete body, in pieces if it is large. A HEAD request gets no body."""
         if len(body) > self._api._limits.piece:
             await self._reply_parts(code, (body,), content_type, headers)
             return
@@ -484,7 +487,7 @@ class HttpCall:
         await self._send({"type": "http.response.start", "status": code, "headers": all_headers})
 
     async def refuse(self, error: ApiError) -> None:
-        """Send an error, unless the response has already started."""
+        """Send an error. Does nothing if the response has already started."""
         if self.code:
             return
         if isinstance(error, UnknownGroup):

@@ -92,7 +92,7 @@ def options_of(verb: str, query: Query, patch_type: str = "") -> RequestOptions:
 
 
 def _check(verb: str, query: Query) -> None:
-    """Raise OptionsInvalid for an unknown fieldValidation or dryRun."""
+    """Raise OptionsInvalid for an unknown fieldValidation or dryRun. `verb` names the options in the message."""
     kind = f"{verb.capitalize()}Options"
     validation = query.get("fieldValidation", "")
     errors = []

@@ -213,7 +213,10 @@ class Protocol(HttpToolsProtocol):
             self._unread_timer = None
 
     def _look(self) -> None:
-        """Close the connection unless the client has read something since the last check."""
+        """Close the connection unless the client has read something since the last check.
+
+        Otherwise schedules the next check.
+        """
         waiting = self.transport.get_write_buffer_size()
         if waiting >= self._unread_bytes:
             self._leave()

@@ -43,7 +43,7 @@ class AddressRange:
         return found.version == self._network.version and found in self._network
 
     def check(self, address: str) -> None:
-        """Raise TakenAddress for an address of the network that no host may have, such as the broadcast address."""
+        """Raise TakenAddress for an address that no host of the network may have, such as the broadcast address."""
         if not self._first <= int(ipaddress.ip_address(address)) < self._end:
             text = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {self._network}"
             raise TakenAddress(text)

@@ -184,7 +184,10 @@ def _check(options: RequestOptions) -> None:
 
 
 def _check_preconditions(request: Request, current: KeyVersion) -> None:
-    """Raise Conflict if the UID or resourceVersion of the preconditions is not that of the object."""
+    """Raise Conflict if the UID or resourceVersion of the preconditions is not that of the object.
+
+    An empty precondition always holds.
+    """
     options, resource = request.options, request.resource
     uid = current.object.metadata.uid
     if options.precondition_uid and options.precondition_uid != uid:

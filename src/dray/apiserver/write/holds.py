@@ -214,7 +214,10 @@ class _Tally:
                 self._add_share(share)
 
     def _take_device(self, device: DeviceId) -> None:
-        """Record a whole device. Raises Overcommitted if another claim has the device or counters do not suffice."""
+        """Record a whole device. Does nothing if the claim already has it.
+
+        Raises Overcommitted if another claim has the device or counters do not suffice.
+        """
         hold = self._hold(device)
         if self._uid in hold.claims:
             return

@@ -69,7 +69,10 @@ class Memo:
         return replace(known, metadata=metadata)
 
     def learn(self, question: NewObject | None, answer: Answer) -> None:
-        """Cache the result of a creation unless it caused warnings or its status has conditions (with timestamps)."""
+        """Cache the result of a creation unless it caused warnings or its status has conditions (with timestamps).
+
+        Does nothing if `question` is None. Drops the oldest results above the limits.
+        """
         obj: Any = answer.object
         if question is None or answer.warnings or getattr(obj.status, "conditions", ()):
             return

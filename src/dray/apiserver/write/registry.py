@@ -408,7 +408,7 @@ class Registry:
     async def _check(
         self, request: Request, name: str, judge: Callable[[validation.Context], list[FieldError]]
     ) -> None:
-        """Validate an object with `judge`. Raises Invalid."""
+        """Validate an object with `judge`. Raises Invalid if it returns errors. `name` is the object's name."""
         known: KnownValues = {}
         try:
             if request.is_large:

@@ -81,7 +81,7 @@ class _Document:
         self._copied = 0
 
     def apply(self, operation: JsonValue) -> None:
-        """Apply one operation. Raises BadPatch or PatchRejected."""
+        """Apply one operation. Raises BadPatch, PatchRejected or, for a failed `test`, TestFailed."""
         name, path = _checked(operation)
         if name in _NEEDS_FROM:
             self._add(path, self._taken(name, operation["from"], path))
