@@ -139,7 +139,10 @@ class Searching(Work):
         return self.is_over
 
     def run_quickly(self, steps: int) -> bool:
-        """Search for a few steps. Returns whether the search is over."""
+        """Search for at most `steps` steps from the beginning, and for at most the limit.
+
+        Returns True if the search is over, with its result in `decision`, and False if it needs more steps.
+        """
         meter = StepMeter(steps if self.limit is None else min(steps, self.limit))
         decision = decide(self._problem, self._usage, meter)
         self.steps = meter.steps

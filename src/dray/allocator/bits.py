@@ -38,7 +38,7 @@ def above(bit: int) -> int:
 
 
 def members(bits: int) -> Iterator[int]:
-    """Yield the members in ascending order, each as a set of one."""
+    """Yield the members in ascending order, each as a set of one. Yields nothing for the empty set."""
     while bits:
         bit = bits & -bits
         yield bit
@@ -46,7 +46,7 @@ def members(bits: int) -> Iterator[int]:
 
 
 def positions(bits: int) -> Iterable[int]:
-    """Return the positions of the members in ascending order."""
+    """Return the positions of the members in ascending order, counted from 0. Empty for the empty set."""
     if not bits & (bits - 1):  # none or one member, the most common case
         return (bits.bit_length() - 1,) if bits else ()
     return _positions(bits)
@@ -84,7 +84,7 @@ def union(sets: Iterable[int]) -> int:
 
 
 def first(bits: int, count: int) -> int:
-    """Return the `count` lowest members, or all members if there are fewer."""
+    """Return the `count` lowest members, or all members if there are fewer, as a bit set. A `count` of 0 gives 0."""
     rest = bits
     for _ in range(count):
         rest &= rest - 1

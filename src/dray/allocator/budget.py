@@ -109,7 +109,7 @@ class StepMeter:
 
     @property
     def is_out(self) -> bool:
-        """Whether the steps taken exceed the limit."""
+        """Whether the steps taken exceed the limit. False without a limit."""
         return self.limit is not None and self.steps > self.limit
 
 

@@ -279,7 +279,11 @@ class Oracle:
         )
 
     def _indistinct(self, demands: Sequence[DeviceDemand], number: int, pins: Sequence[int]) -> bool:
-        """Return whether there are too few values for devices that must have distinct values."""
+        """Return whether there are too few values for devices that must have distinct values under constraint
+        `number`.
+
+        Values that are chosen already (`pins`) do not count.
+        """
         values = [value for value in self.rules[number].values if not value & pins[number]]
         wishes = [
             Wish(
@@ -414,7 +418,7 @@ class Oracle:
                     yield kind
 
     def _roles(self, demands: Sequence[DeviceDemand]) -> list[int]:
-        """Return the sets of devices that distinguish them by demand and by attribute value."""
+        """Return the sets of devices that distinguish them by demand and by attribute value, as bit sets."""
         numbers = {number for demand in demands for option in demand.options for number in option.rules}
         sets = dict.fromkeys(option.devices for demand in demands for option in demand.options)
         return [*sets, *(value for number in sorted(numbers) for value in self.rules[number].values)]
@@ -513,7 +517,7 @@ def _alone(demand: DeviceDemand) -> FeasibleGrants | None:
 
 
 def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
-    """Return, for each constraint, the demands with an option under it."""
+    """Return, for each constraint (by its number), the demands with an option under it."""
     found: dict[int, list[DeviceDemand]] = {}
     for demand in demands:
         for number in dict.fromkeys(number for option in demand.options for number in option.rules):
@@ -522,7 +526,7 @@ def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
 
 
 def _bound(demand: DeviceDemand, number: int) -> bool:
-    """Return whether all options of a demand are under a constraint."""
+    """Return whether all options of a demand are under constraint `number`."""
     return all(number in option.rules for option in demand.options)
 
 

@@ -96,7 +96,7 @@ class Fits:
         return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score, self.beyond)
 
     def names(self, nodes: int) -> Iterator[str]:
-        """Yield the names of the nodes in a bit set."""
+        """Yield the names of the nodes in a bit set, ordered by bit position. Positions without a node are skipped."""
         by_number = self._inventory.by_number
         for number in positions(nodes):
             node_devices = by_number[number]
@@ -340,7 +340,10 @@ class Index:
 
     @property
     def takes_from_nodes(self) -> bool:
-        """Whether there are devices that take from their node besides themselves, and that counts."""
+        """Whether there are devices that take from their node besides themselves, and that counts.
+
+        False if the feature is off.
+        """
         return self.features.node_allocatable_resources and bool(self._inventory.taking_from_nodes)
 
     @property

@@ -47,7 +47,7 @@ class SliceState:
         self.changes = 0
 
     def drawing(self) -> list[int]:
-        """Return the positions of the devices in use that consume counters."""
+        """Return the positions of the devices in use, whole or by shares, that consume counters."""
         return [at for at in self.content.draws if self.taken >> at & 1 or at in self.shares]
 
 

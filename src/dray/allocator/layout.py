@@ -98,7 +98,10 @@ class Layout:
         return SelectorMatch(devices, errors, causes, steps)
 
     def values(self, attribute: str) -> dict[TypedValue, int]:
-        """Return the devices with an attribute by value, in the order in which values first appear."""
+        """Return the devices with an attribute by value, in the order in which values first appear.
+
+        The devices are bit sets of the layout's numbers. Devices without the attribute are left out.
+        """
         found = self._values.get(attribute)
         if found is None:
             found = self._values[attribute] = {}
@@ -132,7 +135,7 @@ class Layout:
         return ComputedAttribute(values, errors, causes, steps)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
-        """Return the devices without a taint that forbids allocation with these tolerations."""
+        """Return the devices without a taint that forbids allocation with these tolerations, as a bit set."""
         found = self._tolerated.get(tolerations)
         if found is None:
             found = sum(part.content.tolerated(tolerations) << offset for offset, part in self.parts)
@@ -233,12 +236,12 @@ class NodeView:
 
     @cached_property
     def devices(self) -> tuple[DeviceId, ...]:
-        """Driver, pool and name of every device, by number."""
+        """Driver, pool and name of every device, in the order of the layout's numbers."""
         return tuple(self.id_of(at) for at in range(self.layout.size))
 
     @cached_property
     def places(self) -> dict[DeviceId, int]:
-        """The number of every device."""
+        """The layout's number of every device, by driver, pool and name."""
         return {device: at for at, device in enumerate(self.devices)}
 
     def slice_of(self, at: int) -> ResourceSlice:

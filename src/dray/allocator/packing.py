@@ -146,7 +146,7 @@ class Packing:
 
     @cached_property
     def by_name(self) -> list[list[int]]:
-        """The numbers of the counters in all sets, grouped by counter name."""
+        """The numbers of the counters in all sets, one list for each counter name."""
         found: dict[str, list[int]] = {}
         for (_, _, name), number in self.counters.items():
             found.setdefault(name, []).append(number)
@@ -218,7 +218,7 @@ class Packing:
         return found, amounts[at]
 
     def related(self, devices: int) -> int:
-        """Return the devices and all devices that consume counters of the same pools."""
+        """Return the devices and all devices that consume counters of the same pools, as a bit set."""
         for _, drawing in self._pools:
             if devices & drawing:
                 devices |= drawing
@@ -328,7 +328,7 @@ class NodeRoom:
         return devices & self.packing.compatibility.excluded(self._groups) & ~self.shared
 
     def _full(self, takes: Takes) -> int:
-        """Return the devices with too little capacity left before the search begins."""
+        """Return the devices with too little capacity left before the search begins, 0 if there are none."""
         found = self._fullness.get(takes)
         if found is None:
             found = 0
@@ -430,7 +430,7 @@ class NodeRoom:
         return wanted > devices.bit_count()
 
     def _reach(self, sets: Iterable[int]) -> set[int]:
-        """Return the counters that any of the devices consumes."""
+        """Return the numbers of the counters that any of the devices consumes. `sets` are bit sets of devices."""
         devices = 0
         for each in sets:
             devices |= each

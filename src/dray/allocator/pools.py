@@ -88,7 +88,7 @@ def gather(
 
 
 def _is_grouped(slice_: ResourceSlice) -> bool:
-    """Return whether devices of a slice have compatibility groups."""
+    """Return whether any device of a slice has compatibility groups."""
     return any(drawn.compatibilityGroups for device in slice_.spec.devices for drawn in device.consumesCounters)
 
 
@@ -98,7 +98,7 @@ def _understood(slice_: ResourceSlice, features: Features) -> bool:
 
 
 def _counters(slices: Sequence[ResourceSlice]) -> tuple[tuple[str, str, int], ...]:
-    """Return the counters of a pool, as (counter set, counter, value)."""
+    """Return the counters of a pool, sorted, as (counter set, counter, value in units of 10^-9)."""
     return tuple(
         sorted(
             (set_.name, name, nanos(Quantity.parse(counter.value)))

@@ -103,7 +103,10 @@ class ConstraintBits(NamedTuple):
         return self.holders & ~pin if self.distinct else pin or self.holders
 
     def pinned(self, pin: int, bit: int) -> int:
-        """Return the pin after a device is taken."""
+        """Return the pin after a device (`bit`, a set of one) is taken.
+
+        The pin is a set of devices, or of value numbers if the constraint is loose (see `Standing.pins`).
+        """
         if self.loose:
             own = self.elements(bit)
             return pin | own if self.distinct or not pin else pin & own

@@ -13,7 +13,7 @@ FORBIDDING = frozenset({"NoSchedule", "NoExecute"})  # other effects, such as No
 
 
 def intolerable(taints: Iterable[DeviceTaint], tolerations: Iterable[DeviceToleration]) -> list[DeviceTaint]:
-    """Return the taints that forbid allocation and are not tolerated."""
+    """Return the taints that forbid allocation and are not tolerated, empty if the device can be allocated."""
     tolerations = tuple(tolerations)
     return [
         taint

@@ -103,7 +103,7 @@ class _Budgets:
 
 
 def _grown(left: float, then: float, now: float) -> float:
-    """Returns the remaining events of a budget, from their number at an earlier time."""
+    """Return the remaining events of a budget at `now`, from the number `left` at the earlier time `then` (seconds)."""
     return min(_BURST, left + (now - then) * _EVENTS_PER_SECOND)
 
 

@@ -60,7 +60,7 @@ class SharedInformers:
 
     @property
     def denied(self) -> dict[type[Any], str]:
-        """The server's message for each type that cannot be watched for lack of permission."""
+        """The server's message for each type that cannot be watched for lack of permission. Empty if all can be."""
         return {type_: informer.denied for type_, informer in self._informers.items() if informer.denied}
 
     async def stop(self) -> None:

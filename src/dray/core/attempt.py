@@ -381,7 +381,7 @@ class Placement:
         return Refused(why, judgement.rules | room, is_late)
 
     def score_rules(self, attempt: Attempt) -> list[tuple[Score, float]]:
-        """Return the scores that apply to the pod of an attempt, with their weights."""
+        """Return the scores that apply to the pod of an attempt, each with its weight, which can be 0."""
         return self._score_rules(attempt, self._preference(attempt))
 
     def _score_rules(self, attempt: Attempt, preference: _Preference | None) -> list[tuple[Score, float]]:

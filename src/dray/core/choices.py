@@ -24,7 +24,7 @@ class ScoreOfBoth(msgspec.Struct, frozen=True):
 
     @property
     def lead(self) -> float:
-        """Weighted value of our node minus that of the other node."""
+        """Weighted value of our node minus that of the other node, negative if the other node is better."""
         return self.ours - self.theirs
 
 

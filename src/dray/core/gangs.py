@@ -90,7 +90,7 @@ class Gangs:
 
     @staticmethod
     def is_gang(group: PodGroup) -> bool:
-        """Whether the group has the gang scheduling policy."""
+        """Whether the group has the gang scheduling policy, so that minCount applies."""
         return group.spec.schedulingPolicy.gang is not None
 
     def joint_group(self, pod: Pod) -> PodGroup | None:

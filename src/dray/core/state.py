@@ -250,7 +250,7 @@ class ClusterState:
 
 
 def _uids(nominations: Iterable[Nomination]) -> tuple[str, ...]:
-    """Return the distinct uids of the nominated pods."""
+    """Return the distinct uids of the nominated pods, in the order of the nominations."""
     return tuple(dict.fromkeys(one.pod.metadata.uid for one in nominations))
 
 

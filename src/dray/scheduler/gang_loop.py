@@ -183,7 +183,10 @@ class GangLoop:
             self._plans[plan.key] = others
 
     def _remaining(self, plan: GangPlan) -> list[PlacedMember]:
-        """Return the members that have not failed and whose pods and nodes still exist; empty if they are too few."""
+        """Return the members that have not failed and whose pods and nodes still exist.
+
+        Empty if they are too few to reach minCount with the bound pods, or if the PodGroup is gone or was replaced.
+        """
         group = self._informers.informer(PodGroup).get(*plan.key)
         if group is None or group.metadata.uid != plan.group.metadata.uid:
             return []

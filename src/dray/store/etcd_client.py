@@ -91,7 +91,7 @@ class EtcdTls:
             raise StoreError(f"etcd: the certificates {files} cannot be used: {error}") from error
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """Return a value that changes when a file is replaced. Raises OSError."""
+        """Return a value that changes when a file is replaced. Raises OSError if a file cannot be examined."""
         found = [path.stat() for path in (self.ca, self.cert, self.key) if path is not None]
         return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in found)
 

@@ -63,7 +63,7 @@ def with_position(value: bytes, position: int) -> bytes:
 
 
 def without_position(stored: bytes) -> tuple[bytes, int]:
-    """Split a stored value. Returns the value and the position of its commit."""
+    """Split a stored value. Returns the value and the position of its commit, LAST if none is stored."""
     if not stored.startswith(_MARK):
         return stored, LAST
     return stored[_HEADER:], int.from_bytes(stored[len(_MARK) : len(_MARK) + 2], "big")

@@ -28,7 +28,7 @@ class SortedKeys:
         self._dead.add(key)
 
     def removed(self, prefix: str, after: str = "") -> int:
-        """Return the number of removed keys in a range."""
+        """Return the number of removed keys with the prefix that are greater than `after`."""
         return sum(key > after and key.startswith(prefix) for key in self._dead)
 
     def range(self, prefix: str, after: str = "") -> list[str]:

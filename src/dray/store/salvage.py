@@ -112,7 +112,10 @@ def salvage(path: Path) -> Salvage:
 
 
 def _take(file: _DatabaseFile, page: bytes, found: Salvage, overflows: set[int]) -> Iterator[str]:
-    """Add the rows of a leaf page to `found`. Yields one line per unreadable row."""
+    """Add the rows of a leaf page to `found`, and their overflow pages to `overflows`.
+
+    Yields one line per unreadable row.
+    """
     (count,) = _CELLS.unpack_from(page.ljust(8, b"\0"))
     if 8 + 2 * count > len(page):
         yield "its rows cannot be told apart"

@@ -183,7 +183,10 @@ class PodCensus:
                 yield NodeReason(NodeCode.SPREAD, key, wanted=allowed, found=skew), domain & nodes
 
     def spread_counts(self, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
-        """Return the number of matching pods in each topology domain of a set of nodes."""
+        """Return the number of matching pods in each topology domain of a set of nodes, by value of the label.
+
+        Domains without matching pods are included with 0. Nodes without the label are left out.
+        """
         key = constraint.topologyKey
         counts = Counter({value: 0 for value, domain in self._domains.get(key, {}).items() if domain & nodes})
         for position, count in self._counts_of(constraint).items():

@@ -230,7 +230,10 @@ class DeviceRule:
                     return
 
     def _wrong(self, pending: Sequence[ResourceClaim], failing: int, budget: Budget) -> Iterator[NodeRefusal]:
-        """Yield the nodes on which the allocator found invalid input, with the problem."""
+        """Yield the nodes on which the allocator found invalid input, each with the problem.
+
+        `failing` is the bit set of these nodes. The problem is None if the allocator gives another answer now.
+        """
         for info in self._table.named(failing):
             outcome = self.index.allocate(info.name, pending, budget.node)
             problem = outcome.problem if isinstance(outcome, Failed) else None

@@ -122,7 +122,7 @@ class Neighbours:
         return bad
 
     def _repelled(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
-        """Return the nodes in the domains of pods that a required anti-affinity term selects."""
+        """Return the nodes in the domains of pods that a required anti-affinity term selects, as a bit set."""
         bad = 0
         for term in terms:
             values = self._domains(term.topologyKey, self._selection(term, candidate.pod))
@@ -130,7 +130,7 @@ class Neighbours:
         return bad
 
     def _refused_by_others(self, candidate: Candidate) -> int:
-        """Return the nodes in the domains of placed pods whose anti-affinity terms select this pod."""
+        """Return the nodes in the domains of placed pods whose anti-affinity terms select this pod, as a bit set."""
         bad = 0
         for placed, info in self._table.refusers.values():
             for term in required_anti_affinity(placed.pod):
@@ -186,7 +186,9 @@ class Neighbours:
         return counts
 
     def _domains(self, key: str, selects: Selects) -> Counter[str]:
-        """Return the number of selected placed pods in each domain that has some."""
+        """Return the number of selected placed pods by value of the topology label `key`, without values that have
+        none.
+        """
         found: Counter[str] = Counter()
         for placed, info in self._table.placed():
             value = label(info, key)

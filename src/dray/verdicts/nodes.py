@@ -59,7 +59,7 @@ class NodeInfo:
 
     @property
     def free_pods(self) -> int:
-        """Number of pods that the node still accepts."""
+        """Number of pods that the node still accepts. Negative if more pods are on the node than it allows."""
         return self.allocatable.get("pods", 0) - len(self.pods)
 
     def put(self, placed: PlacedPod, sign: int) -> None:
@@ -335,7 +335,7 @@ class NodeTable:
         return self._placed.values()
 
     def named(self, nodes: int) -> Iterator[NodeInfo]:
-        """Return the nodes of a bit set, ordered by position."""
+        """Return the nodes of a bit set, ordered by position. Positions without a node are skipped."""
         return filter(None, compress(self.infos, _selectors(nodes)))
 
     def sample(self, nodes: int, start: int, limit: int) -> Sample:
