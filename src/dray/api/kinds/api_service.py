@@ -51,7 +51,7 @@ KIND = Resource(
 
 
 def api_service_name(service: apiregistration.APIService, _: Path | None) -> Errors:
-    """Yield an error if the name of an APIService is not VERSION.GROUP of its spec."""
+    """Yield an error if the name of an APIService is not VERSION.GROUP of its spec. A missing name is no error here."""
     expected = f"{service.spec.version}.{service.spec.group}"
     if service.metadata.name and service.metadata.name != expected:
         text = f'must be `spec.version+"."+spec.group`: "{expected}"'

@@ -135,7 +135,11 @@ def approval(definition: Definition) -> tuple[str, str] | None:
 
 
 def _approval(definition: Definition, old: Definition | None = None) -> Errors:
-    """Yield an error if a definition in a protected group lacks a valid approval annotation."""
+    """Yield an error if a definition in a protected group lacks a valid approval annotation.
+
+    Yields nothing if `old`, the replaced definition, has the same approval state. An annotation `unapproved…` is
+    valid.
+    """
     reason, text = approval(definition) or ("", "")
     before = approval(old) if old is not None else None
     if before is not None and before[0] == reason:
@@ -148,7 +152,10 @@ def _approval(definition: Definition, old: Definition | None = None) -> Errors:
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
-    """Yield errors in an update of a CustomResourceDefinition, including changes of immutable fields."""
+    """Yield errors in an update of a CustomResourceDefinition, including changes of immutable fields.
+
+    Scope and kind are immutable once the definition is established. An unchanged spec is not validated again.
+    """
     if definition.spec != old.spec:  # an unchanged spec is not validated again, because it can take long
         yield from _spec(definition.spec, context)
     spec, before = definition.spec, old.spec
@@ -214,7 +221,7 @@ def _has_default(tree: Any) -> bool:
 
 
 def other_list_kind(value: apiextensions.CustomResourceDefinitionNames, path: Path) -> Errors:
-    """Yield an error if objects and lists of objects have the same kind."""
+    """Yield an error if objects and lists of objects have the same kind; nothing if the kind is empty."""
     if value.kind and value.kind == value.listKind:
         yield invalid(path / "listKind", value.listKind, "kind and listKind may not be the same")
 
@@ -271,7 +278,10 @@ def _versions(versions: Sequence[DefinitionVersion], shared: dict[str, str], con
 
 
 def _judged(part: str, version: DefinitionVersion, path: Path, context: Context, has_status: bool) -> Errors:
-    """Yield errors in one part of a version; `path` is where they are reported."""
+    """Yield errors in one part of a version; `path` is where they are reported.
+
+    `part` is the name of a field of the version. A missing part has no errors.
+    """
     if part == "schema":
         tree = version.schema.openAPIV3Schema if version.schema is not None else None
         if tree is not None:
@@ -351,7 +361,7 @@ def _simple(text: str, roots: tuple[str, ...], shown: str, path: Path) -> Errors
 
 
 def dotted(text: str, path: Path) -> Errors:
-    """Yield an error if a path does not start at the root of an object."""
+    """Yield an error if a path does not start at the root of an object, that is with a dot."""
     if not text.startswith("."):
         yield invalid(path, text, _DOTTED)
 

@@ -62,7 +62,10 @@ def _address(text: str, kind: str, path: Path) -> Errors:
 
 
 def slice_ports(ports: Sequence[discovery.EndpointPort], path: Path) -> Errors:
-    """Yield errors in the ports of an EndpointSlice, including duplicate names."""
+    """Yield errors in the ports of an EndpointSlice, including duplicate names.
+
+    A missing name counts as an empty one, which only one port can have.
+    """
     seen: set[str] = set()
     for index, port in enumerate(ports):
         name = port.name or ""

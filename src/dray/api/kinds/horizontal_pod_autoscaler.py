@@ -122,13 +122,13 @@ KIND = Resource(
 
 
 def bounds(spec: autoscaling.HorizontalPodAutoscalerSpec, path: Path) -> Errors:
-    """Yield an error if maxReplicas is less than minReplicas."""
+    """Yield an error if maxReplicas is less than minReplicas; nothing without minReplicas."""
     if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
         yield invalid(path / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
 
 
 def api_version(target: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
-    """Yield an error if the apiVersion of the scale target is malformed or lacks a group."""
+    """Yield an error if the apiVersion of the scale target is malformed or lacks a group. `v1` needs no group."""
     text, path = target.apiVersion, path / "apiVersion"
     if text.count("/") > 1:
         yield invalid(path, text, f"unexpected GroupVersion string: {text}")
@@ -166,7 +166,10 @@ def target_type(target: autoscaling.MetricTarget, path: Path) -> Errors:
 
 
 def _targets(target: autoscaling.MetricTarget, kind: str, path: Path) -> Errors:
-    """Yield errors if a metric of this kind does not have the required target fields."""
+    """Yield errors if a metric of this kind does not have the required target fields.
+
+    `kind` is the name of the field with the source, such as `resource` or `pods`.
+    """
     utilization, value, average = target.averageUtilization, target.value, target.averageValue
     if kind in ("resource", "containerResource"):
         if utilization is None and average is None:

@@ -112,7 +112,11 @@ KIND = Resource(
 
 
 def same_job(job: batch.Job, old: batch.Job, _: Path | None) -> Errors:
-    """Yield errors if an update changes immutable fields of a Job."""
+    """Yield errors if an update changes immutable fields of a Job.
+
+    The template of a suspended Job that has not started may change. An indexed Job may change completions if they
+    equal parallelism.
+    """
     spec, before, path = job.spec, old.spec, Path("spec")
     if spec.completionMode != "Indexed" or spec.completions != spec.parallelism:
         yield from unchanged(spec.completions, before.completions, path / "completions", spec.completions)
@@ -131,7 +135,7 @@ def _is_gang(spec: batch.JobSpec) -> bool:
 
 
 def gang_size(spec: batch.JobSpec, path: Path) -> Errors:
-    """Yield an error if the gang of a Job needs more pods than its parallelism."""
+    """Yield an error if the gang of a Job needs more pods than its parallelism; nothing if one of them is not set."""
     policy = spec.scheduling.schedulingPolicy if spec.scheduling is not None else None
     size = policy.gang.minCount if policy is not None and policy.gang is not None else None
     if size is not None and spec.parallelism is not None and size > spec.parallelism:
@@ -140,7 +144,10 @@ def gang_size(spec: batch.JobSpec, path: Path) -> Errors:
 
 
 def indexed_parallelism(spec: batch.JobSpec, path: Path) -> Errors:
-    """Yield errors if the parallelism of an indexed Job is too high."""
+    """Yield errors if the parallelism of an indexed Job is too high.
+
+    The limit is lower if there are many completions with a backoff limit per index.
+    """
     path /= "parallelism"
     parallelism = spec.parallelism or 0
     if parallelism > _MOST_INDEXED:

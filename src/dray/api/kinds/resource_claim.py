@@ -252,7 +252,10 @@ def _derived(
 
 
 def _expressions(items: tuple[resource.DeviceDerivedAttribute, ...], path: Path, context: Context) -> Errors:
-    """Yield errors for expressions that do not compile, or if those of a request together exceed the cost limit."""
+    """Yield errors for expressions that do not compile, or if those of a request together exceed the cost limit.
+
+    Empty expressions are ignored here. Nothing is checked after the limit is exceeded.
+    """
     total = 0
     for index, item in enumerate(items):
         here = path / index / "expression"
@@ -282,7 +285,11 @@ def _references(items: tuple[str, ...], path: Path, known: RequestNames) -> Erro
 
 
 def _reference(name: str, path: Path, known: RequestNames) -> Errors:
-    """Yield errors if the name is not that of a request, or of a request and one of its alternatives."""
+    """Yield errors if the name is not that of a request, or of a request and one of its alternatives.
+
+    With an alternative, the name has the form request/alternative. `known` has the alternatives by name of the
+    request.
+    """
     request, slash, alternative = name.partition("/")
     if "/" in alternative:
         yield invalid(path, name, _NO_REQUEST)
@@ -390,7 +397,7 @@ def _network(data: resource.NetworkDeviceData, path: Path) -> Errors:
 
 
 def _interface_address(address: str, path: Path) -> Errors:
-    """Yield an error if the text is not an address with prefix length in canonical form."""
+    """Yield an error if the text is not an address with prefix length in canonical form, such as `10.9.8.7/24`."""
     try:
         canonical = str(ipaddress.ip_interface(address)) if "/" in address else ""
     except ValueError:

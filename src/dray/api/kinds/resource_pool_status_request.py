@@ -124,7 +124,7 @@ KIND = Resource(
 
 
 def request_driver(driver: str, old: str | None, path: Path, context: Context) -> Errors:
-    """Yield errors in a driver name. v1alpha1 also permits the form `example.com/gpu`."""
+    """Yield errors in a driver name, also if it is missing. v1alpha1 also permits the form `example.com/gpu`."""
     if context.version == "v1alpha1" and re.fullmatch("[^/]+/[^/]+", driver):
         for part in driver.split("/"):
             yield from named(part, path, names.caseless_subdomain)

@@ -78,6 +78,6 @@ def some(value: int | str, path: Path) -> Errors:
 
 
 def growing(count: int | None, before: int | None, path: Path) -> Errors:
-    """Yield an error if a counter is lower than before."""
+    """Yield an error if a counter is lower than before; None counts as 0."""
     if (count or 0) < (before or 0):
         yield invalid(path, count or 0, "cannot be decremented")

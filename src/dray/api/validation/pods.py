@@ -42,7 +42,10 @@ def create_pod(pod: core.Pod, context: Context) -> Errors:
 
 
 def pod_template(template: core.PodTemplateSpec, path: Path, more_volumes: tuple[core.Volume, ...] = ()) -> Errors:
-    """Yield errors in the metadata and spec of a pod template. `more_volumes` are volumes added to its pods later."""
+    """Yield errors in the metadata and spec of a pod template. `more_volumes` are volumes added to its pods later.
+
+    Ephemeral containers are forbidden.
+    """
     yield from template_metadata(template.metadata, path)
     yield from pod_spec(template.spec, path / "spec", more_volumes)
     if template.spec.ephemeralContainers:
@@ -108,7 +111,10 @@ def scheduling_gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> E
 
 
 def group(spec: core.PodSpec, path: Path) -> Errors:
-    """Yield errors in the pod's PodGroup, in schedulingGroup or in the older workloadRef."""
+    """Yield errors in the pod's PodGroup, in schedulingGroup or in the older workloadRef.
+
+    Both can be missing. If both are set, they must name the same group.
+    """
     if spec.schedulingGroup is not None:
         here = path / "schedulingGroup" / "podGroupName"
         if spec.schedulingGroup.podGroupName is None:

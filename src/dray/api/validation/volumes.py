@@ -18,7 +18,10 @@ _PROJECTIONS = ("configMap", "secret", "downwardAPI", "serviceAccountToken", "cl
 
 
 def source(volume: core.Volume, path: Path) -> Errors:
-    """Yield errors unless a pod's volume has exactly one valid source."""
+    """Yield errors unless a pod's volume has exactly one valid source.
+
+    Of several sources, only the first is validated.
+    """
     chosen = [name for name in _SOURCES if getattr(volume, name) is not None]
     if not chosen:
         yield required(path, "must specify a volume type")
@@ -58,7 +61,10 @@ def projections(volume: core.ProjectedVolumeSource, path: Path) -> Errors:
 
 
 def _duplicates(projection: core.VolumeProjection, seen: set[str], path: Path) -> Errors:
-    """Yield errors if several sources of a volume write the same file."""
+    """Yield errors if several sources of a volume write the same file.
+
+    `seen` has the paths of the sources before; those of this source are added.
+    """
     for part in (projection.secret, projection.configMap, projection.downwardAPI):
         for item in part.items if part is not None else ():
             whose = item.path if part is projection.downwardAPI else getattr(part, "name", "")

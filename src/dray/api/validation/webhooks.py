@@ -29,7 +29,10 @@ AdmissionWebhook = admissionregistration.ValidatingWebhook | admissionregistrati
 def conditions(
     webhooks: Sequence[AdmissionWebhook], old: Sequence[AdmissionWebhook] | None, path: Path, context: Context
 ) -> Errors:
-    """Yield errors in match conditions. Conditions are not checked again if an update does not change them."""
+    """Yield errors in match conditions. Conditions are not checked again if an update does not change them.
+
+    `old` are the replaced webhooks, or None for a new object.
+    """
     before = [webhook.matchConditions for webhook in old or ()]
     if old is not None and [webhook.matchConditions for webhook in webhooks] == before:
         return
@@ -49,7 +52,10 @@ def webhook_name(name: str, path: Path) -> Errors:
 
 
 def review_versions(versions: Sequence[str], path: Path) -> Errors:
-    """Yield errors in the review versions that a webhook supports."""
+    """Yield errors in the review versions that a webhook supports: invalid or duplicate ones.
+
+    At least one must be v1 or v1beta1.
+    """
     seen: set[str] = set()
     for index, version in enumerate(versions):
         if version in seen:
