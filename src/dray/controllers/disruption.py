@@ -32,7 +32,10 @@ BY_NAMESPACE = "namespace"
 
 
 class Counts(NamedTuple):
-    """Expected, desired and healthy number of a budget's pods."""
+    """Expected, desired and healthy number of a budget's pods.
+
+    `desired` is the number that must stay healthy.
+    """
 
     expected: int
     desired: int

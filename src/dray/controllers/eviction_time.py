@@ -25,7 +25,10 @@ class Tainted(NamedTuple):
 
 
 class EvictionTime(NamedTuple):
-    """When the taint was added, when the pods must leave (seconds since 1970), why, and the uids of the rules."""
+    """When the taint was added, when the pods must leave (seconds since 1970), why, and the uids of the rules.
+
+    `since` and `due` are in seconds since 1970; `rules` is empty if all taints are in slices.
+    """
 
     since: float
     due: float

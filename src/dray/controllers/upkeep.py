@@ -31,7 +31,10 @@ class ConsumerFacts(NamedTuple):
 
 
 class Upkeep(NamedTuple):
-    """Changes to write, in this order. None means no change."""
+    """Changes to write, in this order. None means no change.
+
+    `delete` says whether the claim is to be deleted.
+    """
 
     status: ResourceClaimStatus | None = None
     finalizers: list[str] | None = None

@@ -25,7 +25,10 @@ _CLASS_OF_OURS = "claim"
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or directory of the node that is mounted into containers."""
+    """A file or directory of the node that is mounted into containers.
+
+    `options` and `type` are those of mount, such as "ro" and "tmpfs".
+    """
 
     host_path: str
     container_path: str

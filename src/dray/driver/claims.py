@@ -42,7 +42,10 @@ class DeviceConfig:
 
 @dataclass(frozen=True)
 class AllocatedDevice:
-    """One device that the scheduler has allocated to a request of the claim."""
+    """One device that the scheduler has allocated to a request of the claim.
+
+    `share_id` is "" for a device that is not shared.
+    """
 
     request: str  # includes the alternative, if any: gpu/large
     pool: str

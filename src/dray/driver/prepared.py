@@ -23,7 +23,10 @@ _VERSION = 1
 
 
 class PreparedDeviceRecord(msgspec.Struct, frozen=True):
-    """One prepared device, as reported to the node agent."""
+    """One prepared device, as reported to the node agent.
+
+    `share_id` is "" for a device that is not shared.
+    """
 
     request: str
     pool: str
@@ -33,7 +36,10 @@ class PreparedDeviceRecord(msgspec.Struct, frozen=True):
 
 
 class PreparedClaimRecord(msgspec.Struct, frozen=True):
-    """Record of one claim. Without `answers`, preparing has begun but not finished."""
+    """Record of one claim. Without `answers`, preparing has begun but not finished.
+
+    `boot` identifies the boot of the machine; `answers` is None until preparing has succeeded.
+    """
 
     version: int
     namespace: str

@@ -46,7 +46,10 @@ RULES: list[Tree] = [
 
 @dataclass(frozen=True)
 class KitRefusal:
-    """A request of the driver that the API server refused."""
+    """A request of the driver that the API server refused.
+
+    `status` is the HTTP status.
+    """
 
     method: str
     path: str

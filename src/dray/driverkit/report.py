@@ -17,7 +17,10 @@ class CheckOutcome(Enum):
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """The result of one check."""
+    """The result of one check.
+
+    `seconds` is how long the check took; `detail` is "" if there is nothing to say.
+    """
 
     group: str
     check: str

@@ -79,7 +79,10 @@ class Places:
 
 @dataclass
 class Setting:
-    """The test environment of one driver."""
+    """The test environment of one driver.
+
+    `has_published` is True once the driver has published a device.
+    """
 
     cluster: DriverTestCluster
     subject: DriverUnderTest

@@ -26,7 +26,10 @@ STEADY_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class RestartDelays:
-    """Delays before a container is restarted: none at first, then `first` seconds, doubling up to `last`."""
+    """Delays before a container is restarted: none at first, then `first` seconds, doubling up to `last`.
+
+    Both are in seconds.
+    """
 
     first: float = 10.0
     last: float = 300.0
@@ -46,7 +49,10 @@ class ContainerWaits(NamedTuple):
 
 @dataclass
 class PodSteps:
-    """The containers to start and to stop, and the time of the next check. `phase` is set once the pod is finished."""
+    """The containers to start and to stop, and the time of the next check. `phase` is set once the pod is finished.
+
+    `again` is None if nothing is due later.
+    """
 
     start: list[str] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)

@@ -24,7 +24,10 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Options of a log request: which part of the log to return, and in which form."""
+    """Options of a log request: which part of the log to return, and in which form.
+
+    `tail` is a number of lines; None means no restriction.
+    """
 
     follow: bool = False
     previous: bool = False

@@ -73,7 +73,11 @@ class Task:
 
 @dataclass(frozen=True)
 class ContainerAttempt:
-    """State of an attempt. The attempt runs while `exit_code` is None."""
+    """State of an attempt. The attempt runs while `exit_code` is None.
+
+    `started` and `finished` are in seconds since 1970. `quick_ends` counts the attempts in a row before this one that
+    ended soon.
+    """
 
     key: ContainerKey
     started: float

@@ -78,7 +78,10 @@ ALL_CAPABILITIES = (
 
 @dataclass(frozen=True)
 class ContainerSecurity:
-    """User, groups and privileges of a container. A user or group of None is chosen by the image or the runtime."""
+    """User, groups and privileges of a container. A user or group of None is chosen by the image or the runtime.
+
+    Capabilities in `add` and `drop` are without CAP_, or "ALL".
+    """
 
     user: int | None = None
     group: int | None = None

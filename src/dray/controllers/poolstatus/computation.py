@@ -29,7 +29,10 @@ ClaimsOf = Callable[[str, str], Iterable[ResourceClaim]]
 
 
 class PoolCount(NamedTuple):
-    """Numbers of devices of one pool, and the pool's problem if it has one."""
+    """Numbers of devices of one pool, and the pool's problem if it has one.
+
+    `problem` is None if the pool has none. Devices in `unavailable` are neither allocated nor free.
+    """
 
     driver: str
     name: str

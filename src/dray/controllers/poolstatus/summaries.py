@@ -19,7 +19,10 @@ MOST_ENTRIES = 32  # limit of the API for entries of a summary
 
 
 class Summaries(NamedTuple):
-    """Partition and shareable summaries for a pool's status. Each of `problems` begins with a machine-readable word."""
+    """Partition and shareable summaries for a pool's status. Each of `problems` begins with a machine-readable word.
+
+    `shareable` is None if there is nothing to summarize.
+    """
 
     partitions: tuple[dict[str, Any], ...] = ()
     shareable: dict[str, Any] | None = None

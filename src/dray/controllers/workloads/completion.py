@@ -29,7 +29,10 @@ _LAST_PAUSE_SECONDS = 600.0
 
 
 class JobEnd(NamedTuple):
-    """The end of a Job whose last pods may still run: type, reason and message of the condition that announces it."""
+    """The end of a Job whose last pods may still run: type, reason and message of the condition that announces it.
+
+    The type is FailureTarget or SuccessCriteriaMet.
+    """
 
     type: str
     reason: str

@@ -34,7 +34,10 @@ MOST_MISSED = 100  # more missed times than this indicate a wrong clock
 
 
 class Moments(NamedTuple):
-    """The latest scheduled time that is due, the number of times since the last Job, and the next scheduled time."""
+    """The latest scheduled time that is due, the number of times since the last Job, and the next scheduled time.
+
+    `due` is None if no time is due, `next` if the schedule has no further time.
+    """
 
     due: datetime | None
     missed: int

@@ -41,7 +41,10 @@ class Fit(NamedTuple):
 
 
 class DaemonView(NamedTuple):
-    """A DaemonSet with its nodes and pods at one moment."""
+    """A DaemonSet with its nodes and pods at one moment.
+
+    `now` is in seconds since 1970.
+    """
 
     daemon_set: DaemonSet
     current: str  # the hash of its template

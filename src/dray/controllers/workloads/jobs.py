@@ -43,7 +43,10 @@ MANAGER = "kubernetes.io/job-controller"
 
 
 class _Managed(NamedTuple):
-    """Result of creating and deleting pods: number of created pods, seconds until the next check, and an error."""
+    """Result of creating and deleting pods: number of created pods, seconds until the next check, and an error.
+
+    `again` is None if no check is needed by itself, `error` if there was none.
+    """
 
     created: int = 0
     again: float | None = None

@@ -24,7 +24,10 @@ W = TypeVar("W")
 
 
 class PodWrites(NamedTuple):
-    """Number of pods that were created or deleted, and the first error."""
+    """Number of pods that were created or deleted, and the first error.
+
+    The error is None if all requests succeeded.
+    """
 
     done: int
     error: ApiError | None = None

@@ -42,7 +42,10 @@ class StatefulPlan(NamedTuple):
 
 
 class StatefulView(NamedTuple):
-    """A StatefulSet with its pods and revisions at one moment."""
+    """A StatefulSet with its pods and revisions at one moment.
+
+    `pods` are by ordinal. `now` is in seconds since 1970.
+    """
 
     stateful_set: StatefulSet
     pods: Mapping[int, Pod]

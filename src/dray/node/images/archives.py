@@ -43,7 +43,10 @@ _MOST_LAYOUTS = 10_000  # files examined below one directory
 
 @dataclass(frozen=True)
 class Layer:
-    """An image layer that can be opened. Its digest is checked while it is read; an empty digest is not checked."""
+    """An image layer that can be opened. Its digest is checked while it is read; an empty digest is not checked.
+
+    `size` is in bytes.
+    """
 
     digest: str
     size: int

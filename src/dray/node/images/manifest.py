@@ -34,7 +34,10 @@ class Platform(msgspec.Struct, frozen=True):
 
 
 class Descriptor(msgspec.Struct, frozen=True):
-    """Reference to a blob: media type, digest, size and platform."""
+    """Reference to a blob: media type, digest, size and platform.
+
+    The size is in bytes. The platform is None if it is not given.
+    """
 
     digest: str
     mediaType: str = ""
