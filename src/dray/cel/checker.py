@@ -241,7 +241,10 @@ class _Checker:
     # Literals of lists, maps and structs
 
     def _join(self, previous: Type | None, current: Type) -> Type:
-        """Return the common type of two list elements, or dyn. A validator, not this method, rejects mixed types."""
+        """Return the common type of two list elements, or dyn. A validator, not this method, rejects mixed types.
+
+        `previous` is None for the first element.
+        """
         if previous is None:
             return current
         return most_general(previous, current) if self._bindings.unify([previous], [current]) else types.DYN

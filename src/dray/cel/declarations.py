@@ -99,7 +99,10 @@ class Function:
         return own or self.price
 
     def bind(self, overload_ids: tuple[str, ...]) -> BoundFunction:
-        """Return the implementation of a call for which the checker found these overloads."""
+        """Return the implementation of a call for which the checker found these overloads.
+
+        If several are possible, the first that fits the arguments is called.
+        """
         runnable = [overload for overload in self.overloads if overload.run]
         chosen = [overload for overload in runnable if overload.id in overload_ids]
         if len(chosen) == 1 and len(overload_ids) == 1:
@@ -227,7 +230,10 @@ def overload(
 
 
 def succeeds(run: Implementation) -> Implementation:
-    """Return a function that returns whether `run` raises no EvaluationError; implements tests like `isURL`."""
+    """Return a function that returns whether `run` raises no EvaluationError; implements tests like `isURL`.
+
+    Other exceptions are raised.
+    """
 
     def test(*args: Value) -> Value:
         try:

@@ -65,7 +65,10 @@ class Expression:
 
 
 def checked_tree(text: str, environment: Environment) -> AstNode:
-    """Parse and type-check an expression. Returns its syntax tree; raises CompileError."""
+    """Parse and type-check an expression. Returns its syntax tree.
+
+    Raises CompileError with all problems if the expression is invalid or longer than MAX_POINTS characters.
+    """
     try:
         if len(text) > MAX_POINTS:
             raise Problems(CelIssue(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_POINTS}"))

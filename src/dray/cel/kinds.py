@@ -64,7 +64,10 @@ class KindCheck:
 
 
 def type_of_kind(api_version: str, kind: str) -> Type:
-    """Return the CEL type of objects of a kind, or dyn if the kind or version is unknown."""
+    """Return the CEL type of objects of a kind, or dyn if the kind or version is unknown.
+
+    `api_version` is GROUP/VERSION, or only the version for the core group.
+    """
     group, _, version = api_version.rpartition("/")
     resource = BY_KIND.get((group, kind))
     return _message(resource.message(version)) if resource is not None and version in resource.versions else DYN
@@ -76,7 +79,10 @@ def _message(name: str) -> Type:
 
 @cache
 def _typed(text: str) -> Type:
-    """Return the CEL type of a type in schema notation, for example `[str` for a list of strings."""
+    """Return the CEL type of a type in schema notation, for example `[str` for a list of strings.
+
+    `{` begins a map with string keys, `ref:` the name of a message. Other unknown types are dyn.
+    """
     if text.startswith("["):
         return list_of(_typed(text[1:]))
     if text.startswith("{"):

@@ -27,7 +27,10 @@ def integer(text: str) -> int:
 
 
 def unsigned(text: str) -> Uint:
-    """Parse a uint literal, which ends in u. Raises LiteralError if it is out of range."""
+    """Parse a uint literal, which ends in u. Raises LiteralError if it is out of range.
+
+    Text with `0x` is hexadecimal. Text of 80 or more characters is out of range.
+    """
     value = int(text[:-1], 16 if text.startswith("0x") else 10) if len(text) < 80 else UINT_MAX + 1
     if value > UINT_MAX:
         raise LiteralError("invalid uint literal")

@@ -27,7 +27,10 @@ _OPERAND_EXPECTED = (
 
 
 def parse(text: str) -> AstNode:
-    """Parse an expression. Returns its syntax tree; raises Problems."""
+    """Parse an expression. Returns its syntax tree.
+
+    Raises Problems if there are syntax errors or the tree is too deep.
+    """
     tokens, problems = tokenize(text)
     parser = _Parser(tokens, problems)
     try:

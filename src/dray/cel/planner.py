@@ -37,7 +37,10 @@ _PRIMITIVES = frozenset({bool, int, Uint, float, str})
 
 
 def plan(tree: AstNode, environment: Environment) -> Step:
-    """Return the steps of a checked expression. Raises CompileError."""
+    """Return the steps of a checked expression. Raises CompileError.
+
+    CompileError is raised if a step cannot be created.
+    """
     try:
         return _Planner(environment).plan(tree)
     except EvaluationError as error:

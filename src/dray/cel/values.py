@@ -206,7 +206,10 @@ class MergedList(list[Value]):
         return {self._identity(element): element for element in elements}
 
     def merged(self, other: list[Value]) -> MergedList:
-        """Return this list merged with another: elements with the same identity are replaced, new ones are appended."""
+        """Return this list merged with another: elements with the same identity are replaced, new ones are appended.
+
+        Elements keep their place when they are replaced.
+        """
         return MergedList((self.by_identity(self) | self.by_identity(other)).values(), self.keys)
 
     def _identity(self, element: Value) -> Hashable:

@@ -45,7 +45,10 @@ def manifest_of(object_: Object) -> Tree:
 
 
 def created(tree: Tree) -> SuggestedChange:
-    """Return the change that creates an object."""
+    """Return the change that creates an object.
+
+    `tree` is the manifest of the object.
+    """
     meta = tree["metadata"]
     return SuggestedChange(
         ChangeVerb.CREATE, tree["apiVersion"], tree["kind"], meta["name"], meta.get("namespace", ""), body=tree
@@ -53,14 +56,20 @@ def created(tree: Tree) -> SuggestedChange:
 
 
 def replaced(object_: Object, edit: TreeEdit) -> SuggestedChange:
-    """Return the change that deletes an object and creates it again with an edit applied."""
+    """Return the change that deletes an object and creates it again with an edit applied.
+
+    The status and metadata that the cluster adds are lost. `edit` changes the manifest in place.
+    """
     tree = manifest_of(object_)
     edit(tree)
     return replace(created(tree), verb=ChangeVerb.REPLACE)
 
 
 def patched(object_: Object, body: Tree) -> SuggestedChange:
-    """Return the change that applies a merge patch to an object."""
+    """Return the change that applies a merge patch to an object.
+
+    `body` is the merge patch.
+    """
     meta = object_.metadata
     return SuggestedChange(ChangeVerb.PATCH, object_.apiVersion, object_.kind, meta.name, meta.namespace, body=body)
 
@@ -85,7 +94,10 @@ def is_controlled(object_: Object) -> bool:
 
 
 def applied(snapshot: Snapshot, changes: Iterable[SuggestedChange]) -> Snapshot:
-    """Return a copy of the snapshot after some changes."""
+    """Return a copy of the snapshot after some changes.
+
+    A change of an object that does not exist has no effect. Claims of waiting pods are then created from templates.
+    """
     trial = _Trial(snapshot)
     for change in changes:
         trial.apply(change)
@@ -213,7 +225,10 @@ class _Trial:
                 yield PodResourceClaimStatus(name=entry.name, resourceClaimName=claim.metadata.name)
 
     def _generated(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
-        """Return the claim generated from a template for an entry of the owner."""
+        """Return the claim generated from a template for an entry of the owner.
+
+        `entry` is the name of the entry. The UID is made up.
+        """
         claim = claim_for(owner, entry, template, claim_name(owner, entry))
         return replace(claim, metadata=replace(claim.metadata, uid=f"trial-{claim.metadata.name}"))
 

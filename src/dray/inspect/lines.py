@@ -39,7 +39,10 @@ def _line(node: Any) -> int:
 
 
 def _child(node: Any, step: str) -> Any:
-    """Return the node at a key of a mapping or at an index of a sequence, or None."""
+    """Return the node at a key of a mapping or at an index of a sequence, or None.
+
+    `step` is the key or the index as text.
+    """
     if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
         return node.value[int(step)]
     if isinstance(node, yaml.MappingNode):

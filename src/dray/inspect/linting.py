@@ -134,7 +134,10 @@ def _outdated(place: str, subject: str, resource: Resource, version: str, stored
 
 
 def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
-    """Return a snapshot of the manifests, and of those cluster objects that the manifests do not replace."""
+    """Return a snapshot of the manifests, and of those cluster objects that the manifests do not replace.
+
+    `cluster` is None if nothing else is known.
+    """
     # every kind has metadata
     named = {(type(o), o.metadata.namespace, o.metadata.name) for o in objects}  # type: ignore[attr-defined]
     below = [

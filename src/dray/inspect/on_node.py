@@ -58,7 +58,10 @@ class PodOnNode:
         self._node = pod.spec.nodeName
 
     def not_running(self) -> Cause:
-        """Return why the pod does not run yet."""
+        """Return why the pod does not run yet.
+
+        PodStarting if nothing is known to be wrong.
+        """
         return (
             self._dead()
             or self._claims()
@@ -82,7 +85,10 @@ class PodOnNode:
         return DevicesUnhealthy(self._node, sick) if sick else IsRunning(self._node)
 
     def finished(self) -> Cause:
-        """Return that the pod has ended, with the failure message of its status or containers."""
+        """Return that the pod has ended, with the failure message of its status or containers.
+
+        The message is empty if there is none.
+        """
         status = self._pod.status
         message = status.message or status.reason
         if status.phase == "Failed" and not message:
@@ -90,7 +96,10 @@ class PodOnNode:
         return IsFinished(status.phase, message)
 
     def deleting(self) -> Cause:
-        """Return why a deleted pod still exists."""
+        """Return why a deleted pod still exists.
+
+        IsDeleting if nothing keeps the pod.
+        """
         stuck = self._event(_NOT_UNPREPARED)
         if stuck is not None:
             drivers = tuple(sorted({driver for claim in self._own() for driver in _drivers(claim)}))

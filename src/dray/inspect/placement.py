@@ -48,12 +48,18 @@ class Allowance:
 
     @classmethod
     def within(cls, seconds: float) -> Allowance:
-        """Create an allowance of about this many seconds."""
+        """Create an allowance of about this many seconds.
+
+        The seconds are converted to steps, and are divided between nodes and the cluster.
+        """
         nodes = steps_in(seconds * _FOR_NODES)
         return cls(Budget(nodes, nodes), steps_in(seconds * (1 - _FOR_NODES)))
 
     def trial(self) -> Allowance:
-        """Return a smaller allowance for trying one change, which shares the cluster meter."""
+        """Return a smaller allowance for trying one change, which shares the cluster meter.
+
+        Returns the same allowance if nodes are not limited.
+        """
         if self.nodes.node is None:
             return self
         steps = max(1, self.nodes.node // _FOR_TRIAL)

@@ -235,7 +235,10 @@ class PodCase:
         return CauseFinding(cause, verdicts, devices.holders() if pending else ())
 
     def _told(self) -> Cause:
-        """Return the scheduler's message from the pod's condition, for users who cannot read the relevant objects."""
+        """Return the scheduler's message from the pod's condition, for users who cannot read the relevant objects.
+
+        The message is empty if the scheduler has said nothing.
+        """
         said = next((c.message for c in self.pod.status.conditions if c.type == "PodScheduled" and c.message), "")
         return SchedulerSays(said)
 

@@ -18,14 +18,21 @@ NAMESPACES: tuple[type[Any], ...] = (Namespace,)
 
 
 async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
-    """Read the objects needed to explain objects in a namespace, plus `more` types."""
+    """Read the objects needed to explain objects in a namespace, plus `more` types.
+
+    An empty namespace means all namespaces.
+    """
     wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *DISRUPTION, *more)]
     wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
     return await read(client, wanted, namespace)
 
 
 async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
-    """Read objects by type and namespace; falls back to the home namespace if the user may not list all namespaces."""
+    """Read objects by type and namespace; falls back to the home namespace if the user may not list all namespaces.
+
+    An empty namespace means all. Types that may not be listed, are not served or were read only in the home namespace
+    are noted in the snapshot.
+    """
     answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
     types = [type_ for type_, _ in wanted]
     return Snapshot(

@@ -53,7 +53,10 @@ def fault_of(expression: str, devices: Sequence[Published], hardware: Hardware) 
 
 
 def _valueless(part: str, devices: Sequence[Published]) -> SelectorFault:
-    """Return the fault for a part that no device matches, with the values that devices have instead."""
+    """Return the fault for a part that no device matches, with the values that devices have instead.
+
+    The values are pairs of value and count, most common first; empty unless the part uses exactly one name.
+    """
     used, words = accesses(part), in_words(part)
     if len(used) != 1:
         return SelectorFault(SelectorCode.VALUE_MISSING, part=words)

@@ -133,7 +133,10 @@ class ClaimShortage:
     # The cause
 
     def cause(self) -> Cause:
-        """Return why the claims cannot be served on any node."""
+        """Return why the claims cannot be served on any node.
+
+        SearchTookTooLong if the allowance is used up.
+        """
         allowed = [v for v in self._verdicts if v.may_run] or [*self._verdicts]
         try:
             return self._wrong(allowed) or self._late(allowed) or self._short(allowed)
@@ -141,7 +144,10 @@ class ClaimShortage:
             return SearchTookTooLong()
 
     def _short(self, verdicts: Iterable[NodeVerdict]) -> Cause:
-        """Return the cause for too few devices, based on the node that came closest."""
+        """Return the cause for too few devices, based on the node that came closest.
+
+        UnknownCause if no node has reasons.
+        """
         short = [v.devices for v in verdicts if v.devices is not None]
         if not short:
             return UnknownCause()
@@ -213,7 +219,10 @@ class ClaimShortage:
         return [ask for claim in self._claims.values() for ask in asks_of(claim, self._snapshot).values()]
 
     def _census(self, claim: str, alternative: str) -> DeviceCensus:
-        """Return the device census for an alternative of a claim."""
+        """Return the device census for an alternative of a claim.
+
+        `claim` is namespace/name, `alternative` the allocator name of the request.
+        """
         ask = asks_of(self._claims[claim], self._snapshot)[alternative]
         return DeviceCensus(ask, self.hardware, self._taken)
 
@@ -261,7 +270,10 @@ class ClaimShortage:
                 return _too_few(census, reasons, node, lost)
 
     def _published(self, census: DeviceCensus, needed: int) -> Cause:
-        """Return the cause if too few devices are published."""
+        """Return the cause if too few devices are published.
+
+        `needed` is the number of devices that the request needs.
+        """
         asked = census.ask.asked(needed)
         if not self.hardware.devices:
             return NoDevices(asked)
@@ -283,7 +295,10 @@ class ClaimShortage:
         return ClassMatchesNothing(ask.asked(reasons.needed), len(self.hardware.usable), fault)
 
     def _selector(self, census: DeviceCensus, reasons: AlternativeReasons, node: str, number: int) -> Cause:
-        """Return the cause if too few devices match a selector."""
+        """Return the cause if too few devices match a selector.
+
+        `number` is the index of the selector.
+        """
         ask = census.ask
         if census.after(number + 1):
             return _too_few(census, reasons, node, reasons.lost_at)

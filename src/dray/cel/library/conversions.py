@@ -132,7 +132,10 @@ _PRICES = {"string_to_bytes": TEXT_TO_BYTES, "bytes_to_string": BYTES_TO_TEXT}
 
 
 def _conversion(target: str, result: Type, **sources: Callable[..., Value]) -> Function:
-    """Return the conversion function `target` with one overload per source type; `sources` has keys of `_SOURCES`."""
+    """Return the conversion function `target` with one overload per source type; `sources` has keys of `_SOURCES`.
+
+    `sources` maps each source type to its implementation.
+    """
     overloads = (
         overload(id, (_SOURCES[source],), result, run, _PRICES.get(id))
         for source, run in sources.items()

@@ -67,7 +67,10 @@ def _ipv6_complaint(text: str) -> str:
 
 
 def ip(text: str) -> Address:
-    """Evaluate `ip(text)`: parse an IP address. Raises EvaluationError if it is invalid."""
+    """Evaluate `ip(text)`: parse an IP address. Raises EvaluationError if it is invalid.
+
+    Zones and IPv4-mapped IPv6 addresses are invalid.
+    """
     try:
         address = _parse_address(text)
     except _NotAnAddress as error:

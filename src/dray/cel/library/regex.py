@@ -81,7 +81,10 @@ class Regex:
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str) -> Regex:
-    """Compile a pattern, or return it from a cache. Raises RegexError."""
+    """Compile a pattern, or return it from a cache. Raises RegexError.
+
+    RegexError is raised if the pattern is invalid.
+    """
     return Regex(pattern)
 
 

@@ -37,7 +37,10 @@ _OFFSET = re.compile(r"[+-]?\d+\Z", re.ASCII)
 
 
 def make_timestamp(seconds: int, nanos: int = 0, zone: int = 0) -> Timestamp:
-    """Return a timestamp. Raises EvaluationError if it is outside the years 1 to 9999."""
+    """Return a timestamp. Raises EvaluationError if it is outside the years 1 to 9999.
+
+    `seconds` count from 1970, `nanos` is the fraction of the second, `zone` is the offset from UTC in seconds.
+    """
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise EvaluationError("timestamp overflow")
     return Timestamp(seconds * NANOS + nanos, zone)

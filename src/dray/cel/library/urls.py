@@ -28,7 +28,10 @@ class UrlError(ValueError):
 
 
 def parse_url(text: str) -> Url:
-    """Parse an absolute URL or an absolute path. Raises UrlError with the message of Go's net/url."""
+    """Parse an absolute URL or an absolute path. Raises UrlError with the message of Go's net/url.
+
+    A fragment is cut off.
+    """
     try:
         _require_request(text)
         return _parse(text.partition("#")[0])
