@@ -89,8 +89,9 @@ class ClaimController:
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
-        """Whether a changed pod may need work: it is new (`old` is None), lost a recorded claim, or got a node
-        without reservations.
+        """Whether a changed pod may need work.
+
+        It does if it is new (`old` is None), lost a recorded claim, or got a node without reservations.
         """
         if old is None:
             return True

@@ -127,10 +127,10 @@ class NamespaceController:
         return left
 
     async def _delete(self, resources: Iterable[Resource], name: str) -> tuple[Remaining, list[Object]]:
-        """Delete the objects of resources. Returns the remaining ones, and separately those of kinds whose gate is
-        off.
+        """Delete the objects of resources. Returns the remaining objects.
 
-        Errors of requests are part of the remaining ones. Resources that are not served are skipped.
+        The second list holds those of kinds whose gate is off. Errors of requests are part of the remaining ones.
+        Resources that are not served are skipped.
         """
         errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
         for resource in resources:
@@ -150,10 +150,10 @@ class NamespaceController:
         return remaining(items, errors), unserved
 
     async def _release(self, unserved: list[Object]) -> None:
-        """Remove the finalizers of objects of kinds whose gate is off, because the controllers that would do so do
-        not run.
+        """Remove the finalizers of objects of kinds whose gate is off.
 
-        Done last, because a finalizer protects what other objects in the namespace still use.
+        The controllers that would do so do not run. Done last, because a finalizer protects what other objects in the
+        namespace still use.
         """
         for obj in unserved:
             meta = obj.metadata

@@ -71,10 +71,10 @@ class UnknownController(ValueError):
 
 
 def chosen(names: str, gates: FeatureGates) -> list[str]:
-    """Return the controllers selected by a list like `*,-namespace` or `garbage-collector,namespace`, as far as
-    gates allow.
+    """Return the controllers that a list selects, as far as gates allow.
 
-    Raises `UnknownController` for an unknown name or an empty selection.
+    The list has a form like `*,-namespace` or `garbage-collector,namespace`. Raises `UnknownController` for an
+    unknown name or an empty selection.
     """
     wanted: dict[str, bool] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):

@@ -142,10 +142,10 @@ class Preparation:
         return allocated(claim, self._driver.name)
 
     async def _published(self, claim: AllocatedClaim) -> dict[tuple[str, str], Tree]:
-        """Return the claim's devices in their published form, by pool and name. Raises `PrepareError` if one is
-        missing.
+        """Return the claim's devices in their published form, by pool and name.
 
-        The scheduler may have seen an older state of the pools. A device that returns is found in the next attempt.
+        Raises `PrepareError` if one is missing. The scheduler may have seen an older state of the pools. A device
+        that returns is found in the next attempt.
         """
         pools = await self._driver.devices()
         found: dict[tuple[str, str], Tree] = {}

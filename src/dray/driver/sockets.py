@@ -106,10 +106,10 @@ class SocketServer:
 
 @contextmanager
 def _bindable(path: Path) -> Iterator[str]:
-    """Give a name of a socket that is short enough to bind: through a descriptor of its directory if the path is
-    long.
+    """Give a name of a socket that is short enough to bind.
 
-    The name is valid during the `with` block. Raises OSError if the directory of a long path is missing.
+    If the path is long, the name leads through a descriptor of its directory. The name is valid during the `with`
+    block. Raises OSError if the directory of a long path is missing.
     """
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield str(path)

@@ -28,11 +28,11 @@ def open_directory(path: str) -> int:
 
 
 def open_beneath(base: int, path: str, create: int | None = None, rooted: bool = False) -> int:
-    """Open `path` below the directory `base` and return a descriptor (O_PATH); missing directories are created with
-    mode `create` if given.
+    """Open `path` below the directory `base` and return a descriptor (O_PATH).
 
-    With `rooted`, `base` is treated as the root of a file system: absolute links start at `base`, and `..` stops
-    there. Otherwise both raise `PathEscape` when they would leave `base`.
+    Missing directories are created with mode `create` if given. With `rooted`, `base` is treated as the root of a
+    file system: absolute links start at `base`, and `..` stops there. Otherwise both raise `PathEscape` when they
+    would leave `base`.
     """
     walk = _PathWalk(base, path, create, rooted)
     try:

@@ -157,10 +157,10 @@ class _CdiEntry:
 
 
 class Specs:
-    """All CDI specs of some directories. A later directory overrules an earlier one; a file is read again after it
-    changed.
+    """All CDI specs of some directories. A later directory overrules an earlier one.
 
-    If two files of one directory define the same device, the device is unusable and the error names both files.
+    A file is read again after it changed. If two files of one directory define the same device, the device is
+    unusable and the error names both files.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:

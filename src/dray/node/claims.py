@@ -183,10 +183,9 @@ class ClaimsOnNode:
         self._checkpoint.put(*changed)
 
     async def _verified(self, pod: Pod) -> list[_Wanted]:
-        """Read the claims that a pod needs from the API server and check that they exist, are allocated and the
-        pod may use them.
+        """Read the claims that a pod needs from the API server and check that the pod may use them.
 
-        Raises `ClaimsError` if a check fails.
+        They must exist and be allocated. Raises `ClaimsError` if a check fails.
         """
         try:
             group = await self._group(pod)
@@ -281,10 +280,9 @@ class ClaimsOnNode:
         self._checkpoint.remove(*gone)
 
     async def _vanished(self, identity: ClaimId) -> bool:
-        """Whether a claim that its driver does not know is also gone from the API server: nothing is left to
-        unprepare.
+        """Whether a claim that its driver does not know is also gone from the API server.
 
-        Returns False if the API server cannot be asked.
+        Then nothing is left to unprepare. Returns False if the API server cannot be asked.
         """
         try:
             claim = await self._client.get(ResourceClaim, identity.name, identity.namespace)
@@ -343,10 +341,10 @@ def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, s
 
 
 def _drivers(claim: ResourceClaim, skips: bool) -> dict[str, bool]:
-    """Return the drivers to call for a claim, each with whether its unprepare call is skipped (True: what it
-    prepared stays).
+    """Return the drivers to call for a claim, each with whether its unprepare call is skipped.
 
-    A driver is left out if none of its devices needs the prepare call.
+    True means that what the driver prepared stays. A driver is left out if none of its devices needs the prepare
+    call.
     """
     assert claim.status.allocation is not None
     needed: dict[str, set[str]] = {}

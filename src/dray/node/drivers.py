@@ -63,11 +63,10 @@ def open_channel(socket: str) -> grpc.aio.Channel:
 
 
 def _short(socket: str) -> str:
-    """Return a path of the socket within the kernel's length limit; a long path goes through a descriptor of its
-    directory.
+    """Return a path of the socket within the kernel's length limit.
 
-    A driver in a container sees a shorter path than the host has. Raises `DriverError` if the socket's name is too
-    long.
+    A long path goes through a descriptor of its directory. A driver in a container sees a shorter path than the host
+    has. Raises `DriverError` if the socket's name is too long.
     """
     if len(socket.encode()) <= _SOCKET_PATH_BYTES:
         return socket

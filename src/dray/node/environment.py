@@ -107,11 +107,10 @@ def pod_field(pod: Pod, path: str, place: VariablePlace) -> str:
 
 
 def container_resource(pod: Pod, reference: ResourceFieldSelector, place: VariablePlace, own: str = "") -> str:
-    """Return a container's limit or request in units of the divisor, rounded up. A missing limit means the node's
-    capacity.
+    """Return a container's limit or request in units of the divisor, rounded up.
 
-    `own` is the container used if the reference names none. Raises ConfigProblem for an unknown container, and for
-    anything but limits and requests. A missing request is 0.
+    A missing limit means the node's capacity. `own` is the container used if the reference names none. Raises
+    ConfigProblem for an unknown container, and for anything but limits and requests. A missing request is 0.
     """
     name = reference.containerName or own
     try:
@@ -209,10 +208,10 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 def command_line(
     container: AnyContainer, env: Mapping[str, str], entrypoint: Sequence[str] = (), default: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the command and arguments of a container. The image's entrypoint and default arguments fill what is
-    not set.
+    """Return the command and arguments of a container.
 
-    References to variables are expanded in the container's own words, not in the image's.
+    The image's entrypoint and default arguments fill what is not set. References to variables are expanded in the
+    container's own words, not in the image's.
     """
     own = (*container.command, *container.args)
     words = own if container.command else (*entrypoint, *(container.args or default))

@@ -159,8 +159,9 @@ class Plugins:
                 self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
 
     async def _attend(self, path: str) -> None:
-        """Handle a socket until cancelled. Unexpected errors are logged and retried, so other sockets are not
-        affected.
+        """Handle a socket until cancelled.
+
+        Unexpected errors are logged and retried, so other sockets are not affected.
         """
         while True:
             try:

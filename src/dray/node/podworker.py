@@ -160,11 +160,10 @@ class PodWorker:
                 metrics.START_ERRORS.labels(kind_of(self._pod, attempt.key.container), _RUN_ERROR).inc()
 
     async def _carry_on(self, pod: Pod, obstacle: ContainerWaits | None) -> float | None:
-        """Perform the lifecycle's steps until nothing can be done at once. Returns the seconds until the next check,
-        or None.
+        """Perform the lifecycle's steps until nothing can be done at once.
 
-        While `obstacle` is given, no container is started, and the obstacle becomes the waiting reason of these
-        containers.
+        Returns the seconds until the next check, or None. While `obstacle` is given, no container is started, and the
+        obstacle becomes the waiting reason of these containers.
         """
         for _ in range(2 + len(pod.spec.initContainers)):
             histories = self._look()
@@ -343,10 +342,9 @@ class PodWorker:
     # The end
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
-        """End a pod: stop containers, unprepare claims, write the final status, and delete the pod if deletion was
-        requested.
+        """End a pod: stop containers, unprepare claims, write the final status.
 
-        Returns the seconds until the next check, or None.
+        The pod is deleted at last if its deletion was requested. Returns the seconds until the next check, or None.
         """
         if self._measuring is not None:
             self._measuring.cancel()

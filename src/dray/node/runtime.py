@@ -195,10 +195,9 @@ class Runtime(Protocol):
         ...
 
     async def attach(self, key: ContainerKey, *, stdin: bool = False) -> ExecSession:
-        """Return a session with a running container's new output, and with `stdin` its standard input. Raises
-        `ExecError`.
+        """Return a session with a running container's new output, and with `stdin` its standard input.
 
-        Closing the session does not end the container.
+        Raises `ExecError`. Closing the session does not end the container.
         """
         ...
 

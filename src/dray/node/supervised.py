@@ -166,10 +166,9 @@ class Supervised:
         return replace(task, mounts=(*task.mounts, BindMount(str(file), task.message.path)))
 
     async def _target(self, task: Task) -> int:
-        """Return the pid of the container whose processes a task shall see, waiting for a container that is about
-        to begin.
+        """Return the pid of the container whose processes a task shall see.
 
-        Raises `ContainerStartError` if that container is not running.
+        Waits for a container that is about to begin. Raises `ContainerStartError` if that container is not running.
         """
         deadline = time.monotonic() + _TARGET_SECONDS
         while any(a.key.container == task.target and a.running for a in self.attempts(task.key.pod)):

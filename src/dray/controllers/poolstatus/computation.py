@@ -69,10 +69,10 @@ def answer(
     limit: int = DEFAULT_LIMIT,
     partition_type: str | None = None,
 ) -> PoolStatusAnswer:
-    """Return the device counts of the pools that these slices form, or only of the pool named `pool`, at most `limit`
-    pools.
+    """Return the device counts of the pools that these slices form, at most `limit` pools.
 
-    `partition_type` is the attribute for partition types in pools whose slices name none.
+    With `pool`, only the pool with this name is counted. `partition_type` is the attribute for partition types in
+    pools whose slices name none.
     """
     pools = by_pool(one for one in slices if pool is None or one.spec.pool.name == pool)
     names = sorted(pools)

@@ -105,10 +105,10 @@ class PoolStatusController:
     # Answering
 
     def _patience(self, request: ResourcePoolStatusRequest) -> float:
-        """Return the seconds until a request about incomplete pools is checked again, or 0 if it has waited long
-        enough.
+        """Return the seconds until a request about incomplete pools is checked again.
 
-        The delay equals the time that the request has waited so far, so it doubles each time.
+        Returns 0 if it has waited long enough. The delay equals the time that the request has waited so far, so it
+        doubles each time.
         """
         now, uid = self._clock.monotonic(), request.metadata.uid
         known, since = self._incomplete.get(request.metadata.name, ("", now))

@@ -36,10 +36,10 @@ class _Unsummarized(Exception):
 def summarize(
     slices: Sequence[ResourceSlice], used: Collection[str], shares: Iterable[Share], default: str | None
 ) -> Summaries:
-    """Return the summaries of a pool in which the devices `used` are in use. `default` names the attribute for
-    partition types.
+    """Return the summaries of a pool in which the devices `used` are in use.
 
-    A summary that would be incomplete is left out, and `problems` says why.
+    `default` names the attribute for partition types. A summary that would be incomplete is left out, and `problems`
+    says why.
     """
     partitions: tuple[dict[str, Any], ...] = ()
     shareable: dict[str, Any] | None = None

@@ -86,10 +86,9 @@ class RevisionHistory:
         return sorted(controlled(self._informer, owner), key=lambda one: (one.revision, one.metadata.name))
 
     async def record(self, owner: RevisionOwner, hash_: str = "") -> TemplateRevisions:
-        """Ensure that a revision exists for the set's template. `hash_` is the hash that its pods already carry,
-        or "".
+        """Ensure that a revision exists for the set's template.
 
-        Returns the template's revision and all others.
+        `hash_` is the hash that its pods already carry, or "". Returns the template's revision and all others.
         """
         known = self.known(owner)
         data = revision_data(owner.spec.template)

@@ -72,10 +72,10 @@ def ended_at(pod: Pod) -> float:
 
 
 def job_pod(job: Job, index: int | None, failures: int, group: str = "") -> Tree:
-    """Return a pod of the Job with its index (None: no index) in annotation, label, hostname and environment
-    variable.
+    """Return a pod of the Job with its index in annotation, label, hostname and environment variable.
 
-    `failures` is the previous number of failures of the index, and `group` the pod's PodGroup if not empty.
+    The pod has none of these if the index is None. `failures` is the previous number of failures of the index, and
+    `group` the pod's PodGroup if not empty.
     """
     tree = pod_tree(job, job.spec.template)
     metadata, spec = tree["metadata"], tree["spec"]
