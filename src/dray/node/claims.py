@@ -90,7 +90,7 @@ class ClaimsOnNode:
     def is_prepared(self, pod: Pod) -> bool:
         """Whether all claims that the pod needs are prepared, according to the checkpoint alone.
 
-        Claims that the pod need not wait for are ignored.
+        Entries that need no claim are ignored.
         """
         ready = {
             entry
