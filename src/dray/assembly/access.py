@@ -31,7 +31,10 @@ class ServerAccess:
         self.server = url
 
     async def admit(self, offer: SignInCredentials) -> SessionIdentity:
-        """Return the identity for a token or client certificate. Raises Unauthorized."""
+        """Return the identity for a token or client certificate.
+
+        The token takes precedence. Raises Unauthorized if neither is accepted.
+        """
         namespace = offer.namespace or "default"
         if offer.token:
             return await self.restore({"token": offer.token, "namespace": namespace})
@@ -70,14 +73,21 @@ class ServerAccess:
         return measured_operations()
 
     def _bearer(self, token: str) -> User:
-        """Return the user of a bearer token. Raises Unauthorized."""
+        """Return the user of a bearer token.
+
+        Raises Unauthorized if the token is invalid or the server has no users.
+        """
         authenticator = self._running.http.authenticator
         if authenticator is None:
             raise Unauthorized("this server has no users: sign in without a token")
         return authenticator.authenticate([(b"authorization", b"Bearer " + token.encode("latin-1", "replace"))], None)
 
     def _certified(self, certificate: Any) -> User:
-        """Return the user of a client certificate. Raises Unauthorized."""
+        """Return the user of a client certificate.
+
+        A server without users has only the administrator. Raises Unauthorized if the certificate is missing or
+        invalid.
+        """
         from dray.api.users import ADMIN
 
         authenticator = self._running.http.authenticator

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def read_configuration(path: Path | None) -> Configuration:
-    """Return the configuration in a file, or the default without a file. Raises ConfigurationError and OSError."""
+    """Return the configuration in a file, or the default without a file.
+
+    `path` is None without a file. Raises ConfigurationError if the content is invalid, OSError if the file cannot be
+    read.
+    """
     from dray.core.configuration import Configuration, ConfigurationError, read
 
     if path is None:

@@ -93,7 +93,10 @@ def credential_of(user: User, namespace: str = "default") -> Tree:
 
 
 def _key(directory: Path) -> bytes:
-    """Return the key for cookies, created once, so that sessions survive a restart. Raises DashboardKeyError."""
+    """Return the key for cookies, created once, so that sessions survive a restart.
+
+    Raises DashboardKeyError if the file cannot be read or written, or its content is no key.
+    """
     from dray.apiserver.security.certificates import write_private
     from dray.web.sessions import check_key, new_key
 

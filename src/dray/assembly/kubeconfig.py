@@ -88,7 +88,10 @@ def of_user() -> Path:
 
 
 def _read(path: Path) -> Tree:
-    """Return the content of a kubeconfig, or a new one if the file does not exist. Raises ValueError."""
+    """Return the content of a kubeconfig, or a new one if the file does not exist.
+
+    Raises ValueError if the file cannot be read or is no kubeconfig.
+    """
     try:
         config = yaml_document(read_text(path)) if path.exists() else None
     except YamlError as error:

@@ -61,7 +61,10 @@ class ClusterPlan:
 
 
 def plan_of(options: ClusterOptions) -> ClusterPlan:
-    """Return the plan of a cluster, with validated options, before anything starts. Raises ServerStartError."""
+    """Return the plan of a cluster, with validated options, before anything starts.
+
+    Raises ServerStartError, which names the option, if an option is invalid.
+    """
     from dray.api.selectors import labels
     from dray.core.configuration import ConfigurationError
 
@@ -92,7 +95,10 @@ def plan_of(options: ClusterOptions) -> ClusterPlan:
 
 
 def pod_range(text: str) -> Network:
-    """Return the address range of simulated pods. Raises ValueError."""
+    """Return the address range of simulated pods.
+
+    Raises ValueError, which names the option, if the text is no range.
+    """
     from dray.api import simulated
 
     try:
@@ -138,7 +144,10 @@ def image_settings(directories: Sequence[Path], registries: Sequence[str]) -> Im
 
 
 def _profiled(options: ClusterOptions) -> list[Tree]:
-    """Return the objects of the nodes in profiles. Raises ValueError."""
+    """Return the objects of the nodes in profiles.
+
+    Empty without profiles. Raises ValueError if a profile is unknown or invalid.
+    """
     if not options.profile:
         return []
     from dray.api.times import timestamp

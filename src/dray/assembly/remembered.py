@@ -25,7 +25,10 @@ _HEADER = "# What `dray up` was started with. `dray up` without options starts t
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the options in a file, by field of ClusterOptions. Raises ServerStartError."""
+    """Return the options in a file, by field of ClusterOptions.
+
+    Raises ServerStartError, which names the file, if the file cannot be read or an option is unknown or invalid.
+    """
     try:
         tree = yaml_document(read_text(path))
         return _options(tree if tree is not None else {})
@@ -36,7 +39,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _options(tree: object) -> dict[str, Any]:
-    """Return the validated options in a YAML tree. Raises ValueError."""
+    """Return the validated options in a YAML tree.
+
+    Only the options in the tree are returned. Raises ValueError if the tree is no map, or an option is unknown or
+    invalid.
+    """
     if not isinstance(tree, dict):
         raise ValueError("expected a map of options, such as `nodes: 3`")
     found: dict[str, Any] = {}

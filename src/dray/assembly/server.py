@@ -235,7 +235,10 @@ def _check_idle(directory: Path) -> None:
 
 
 def _listen(options: ServerOptions) -> socket.socket:
-    """Return a listening socket on the chosen port, the previous one, 6443 or any. Raises ServerStartError."""
+    """Return a listening socket on the chosen port, the previous one, 6443 or any.
+
+    Raises ServerStartError if the address cannot be used, or if --insecure would serve other machines.
+    """
     from dray.apiserver.wire.serving import listen
 
     if options.insecure and options.host not in ("127.0.0.1", "::1", "localhost"):
@@ -276,7 +279,10 @@ def _address(sock: socket.socket) -> str:
 
 
 def _keys(options: ServerOptions) -> Keys:
-    """Return the keys in the cluster's directory. Raises ServerStartError."""
+    """Return the keys in the cluster's directory.
+
+    Raises ServerStartError if a file cannot be used or the directory of --keys-from lacks one.
+    """
     from dray.apiserver.security.certificates import Keys
 
     try:
@@ -299,7 +305,10 @@ def _keys(options: ServerOptions) -> Keys:
 
 
 def _tls(keys: Keys) -> ServingTls:
-    """Return the server's TLS files, checked before the store is opened. Raises ServerStartError."""
+    """Return the server's TLS files, checked before the store is opened.
+
+    Raises ServerStartError if the certificate or its key cannot be used.
+    """
     from dray.apiserver.wire.serving import ServingTls
 
     tls = ServingTls(keys.certificate_file, keys.key_file, keys.authority_file)
@@ -341,7 +350,10 @@ def _settings(options: ServerOptions, keys: Keys, sock: socket.socket) -> Server
 
 
 async def _open(settings: ServerSettings) -> Running:
-    """Return the opened server. Raises ServerStartError."""
+    """Return the opened server.
+
+    Raises ServerStartError if the store cannot be opened.
+    """
     from dray.apiserver.assembly import Running
     from dray.store import StoreError
 

@@ -90,7 +90,10 @@ def _address(config: Config) -> str:
 
 
 def _pairs(option: str, text: str) -> dict[str, str]:
-    """Return the names and values in NAME=VALUE,…. Raises ValueError."""
+    """Return the names and values in NAME=VALUE,….
+
+    Empty entries are ignored. Raises ValueError, which names `option`, if an entry has no name or no equals sign.
+    """
     pairs = {}
     for entry in filter(None, text.split(",")):
         name, equals, value = entry.partition("=")

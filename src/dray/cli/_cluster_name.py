@@ -30,7 +30,10 @@ def directory_of(args: argparse.Namespace) -> Path:
 
 
 def existing(args: argparse.Namespace) -> clusters.ClusterDirectory:
-    """Return the existing cluster that the options select. Raises ClusterError."""
+    """Return the existing cluster that the options select.
+
+    Raises ClusterError if two different clusters are named or the cluster does not exist.
+    """
     if args.cluster and args.name not in ("", args.cluster):
         raise clusters.ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
     args.name = args.name or args.cluster

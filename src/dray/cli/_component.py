@@ -87,7 +87,10 @@ def set_up_logging(verbosity: int, form: str = "text") -> None:
 
 
 def lease_of(name: str, args: argparse.Namespace, **durations: float) -> LeaseSettings | None:
-    """Return the settings of leader election in the options, or None if it is disabled. Raises ValueError."""
+    """Return the settings of leader election in the options, or None if it is disabled.
+
+    `name` is that of the component; `durations` are in seconds. Raises ValueError if the durations are invalid.
+    """
     from dray.client import LeaseSettings
 
     if args.no_leader_elect:

@@ -168,7 +168,10 @@ def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluste
 
 
 def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -> NodeGroups:
-    """Return the node groups in the file, with settings overridden by options. Raises GroupError."""
+    """Return the node groups in the file, with settings overridden by options.
+
+    Raises GroupError if the file or the price of alternatives is invalid.
+    """
     from msgspec.structs import replace
 
     from dray.autoscaling.groups import Expander, GroupError, read
@@ -231,7 +234,10 @@ def run_loop(args: argparse.Namespace) -> int:
 
 
 def _credentials(args: argparse.Namespace) -> Any:
-    """Return the TLS credentials for the provider, or None. Raises ValueError."""
+    """Return the TLS credentials for the provider, or None.
+
+    None without --cacert. Raises ValueError if a certificate or key is given without --cacert.
+    """
     if args.cacert is None:
         if args.cert or args.key:
             raise ValueError("--cert and --key need --cacert")

@@ -157,7 +157,10 @@ async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: s
 
 
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> WaitExplanation:
-    """Return the explanation of an object. Raises NotThere."""
+    """Return the explanation of an object.
+
+    Raises NotThere if the object or its namespace does not exist.
+    """
     from dray.inspect.reading import NAMESPACES, REQUESTS, fetch
     from dray.inspect.snapshot import WORKLOADS
     from dray.questions import Allowance, NotThere, explain

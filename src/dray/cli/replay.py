@@ -142,7 +142,11 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _timeline(args: argparse.Namespace) -> Timeline:
-    """Return the timeline in the recording. Raises RecordingError."""
+    """Return the timeline in the recording.
+
+    Warns on stderr about a recording that is cut off. Raises RecordingError if the recording is invalid or has no
+    changes.
+    """
     from dray.recordings.history import history_from_bytes
     from dray.recordings.recording import RecordingError
     from dray.replay.timeline import timeline_of
@@ -186,7 +190,10 @@ def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
 
 
 def _prices(args: argparse.Namespace) -> Prices:
-    """Return the prices of nodes in the options. Raises ChangeError."""
+    """Return the prices of nodes in the options.
+
+    Raises ChangeError if a price is invalid.
+    """
     from dray.replay.measures import Prices
     from dray.sim.changes import ChangeError
 

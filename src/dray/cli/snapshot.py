@@ -138,7 +138,10 @@ async def _write_etcd(url: str, database: Path) -> None:
 
 
 async def _etcd(url: str) -> EtcdLog:
-    """Return an open connection to etcd. Raises StoreError."""
+    """Return an open connection to etcd.
+
+    Raises StoreError if the URL is not one of etcd or the connection fails.
+    """
     from dray.store import EtcdLog, StoreError, open_log
 
     if not url.startswith("etcd://"):

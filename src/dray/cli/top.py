@@ -108,7 +108,10 @@ def _console() -> Console:
 
 
 async def _once(args: argparse.Namespace) -> None:
-    """Read the cluster and print the rows once. Raises NotShown."""
+    """Read the cluster and print the rows once.
+
+    Raises NotShown if the rows may not be read or the namespace does not exist.
+    """
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
         if not rows and args.namespace and (problem := await namespace_problem(client, args.namespace)):
@@ -178,7 +181,10 @@ def _tell_unread(snapshot: Snapshot, args: argparse.Namespace) -> None:
 
 
 async def _groups(client: Client, namespace: str, args: argparse.Namespace) -> Sequence[Any]:
-    """Return the rows of groups. Raises NotShown."""
+    """Return the rows of groups.
+
+    Raises NotShown if groups are not served, or groups or pods may not be listed.
+    """
     from dray.api.types.core import Node, Pod
     from dray.api.types.scheduling import PodGroup
     from dray.inspect.reading import read
@@ -214,7 +220,10 @@ def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
 
 
 async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
-    """Return the answers to ResourcePoolStatusRequests, one per driver. Raises NotShown."""
+    """Return the answers to ResourcePoolStatusRequests, one per driver.
+
+    An empty driver means all drivers. Raises NotShown if the drivers are unknown or nobody answers.
+    """
     from dray.api.types.resource import ResourceSlice
 
     drivers = [driver] if driver else sorted({one.spec.driver for one in snapshot.all(ResourceSlice)})
@@ -224,7 +233,10 @@ async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
 
 
 async def _answer(client: Client, driver: str) -> Any:
-    """Return the answer to one ResourcePoolStatusRequest. Raises NotShown."""
+    """Return the answer to one ResourcePoolStatusRequest.
+
+    Raises NotShown if nobody answers in time.
+    """
     from dray.client.poolstatus import PATIENCE_SECONDS, ask_pool_status
 
     answer = await ask_pool_status(client, driver, "dray-top")

@@ -146,7 +146,10 @@ def _generated(args: argparse.Namespace) -> list[TracePod]:
 
 
 def _sizes(text: str) -> dict[int, float]:
-    """Return device counts with their weights. Raises TraceError."""
+    """Return device counts with their weights.
+
+    The text is N:WEIGHT,… with numbers of devices. Raises TraceError if it is not.
+    """
     from dray.replay.traces import TraceError
 
     try:
@@ -157,7 +160,10 @@ def _sizes(text: str) -> dict[int, float]:
 
 
 def _read(args: argparse.Namespace) -> list[TracePod]:
-    """Return the pods in a public trace. Raises TraceError."""
+    """Return the pods in a public trace.
+
+    Sorted by arrival, at most --limit. Raises TraceError, which names the file, if the trace is invalid.
+    """
     from dray.replay.traces import TraceError
     from dray.replay.traces.formats import read
 

@@ -163,7 +163,10 @@ def changes_of(args: argparse.Namespace) -> list[SupposedChange]:
 
 
 def supposed(args: argparse.Namespace, gates: FeatureGates) -> list[Wire]:
-    """Return the nodes of --profile, with their devices and classes. Raises ProfileError."""
+    """Return the nodes of --profile, with their devices and classes.
+
+    Empty without --profile. Raises ProfileError if a profile is unknown or invalid.
+    """
     from dray.api.manifests import object_of
     from dray.api.times import timestamp
     from dray.sim.profiles import objects_of

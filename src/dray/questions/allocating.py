@@ -49,7 +49,11 @@ def allocations(
 
 
 def node_of(manifests: Snapshot, name: str | None) -> Node:
-    """Return the node of this name, or the only node if `name` is None. Raises UnclearManifests."""
+    """Return the node of this name, or the only node if `name` is None. Raises UnclearManifests.
+
+    A name is not refused if the manifests have no nodes; the node then has no labels. UnclearManifests is raised if
+    there is no such node, or not exactly one node to choose.
+    """
     nodes = {node.metadata.name: node for node in manifests.all(Node)}
     if name is None:
         if len(nodes) != 1:

@@ -13,7 +13,10 @@ from dray.recordings.history import history_from_bytes
 
 
 def objects_in(text: str, gates: FeatureGates | None = None) -> list[Wire]:
-    """Return the objects of a YAML manifest, with the items of a List one by one. Raises ManifestError."""
+    """Return the objects of a YAML manifest, with the items of a List one by one. Raises ManifestError.
+
+    Empty documents are left out. ManifestError is raised if the text is no YAML or an object is invalid.
+    """
     try:
         documents = [one for one in yaml_documents(text) if one is not None]
     except YamlError as error:

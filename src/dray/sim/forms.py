@@ -31,7 +31,10 @@ class FormError(ValueError):
 
 
 def read(content: str, type_: type[T]) -> T:
-    """Parse a YAML file into a struct type. Raises FormError."""
+    """Parse a YAML file into a struct type.
+
+    Raises FormError if the text is no YAML or does not fit the type; the message names the field.
+    """
     try:
         tree: Any = yaml_document(content)
     except YamlError as error:

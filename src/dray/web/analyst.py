@@ -237,7 +237,10 @@ class ClusterAnalyst:
 
 
 def _told(found: AnalystOutcome, question: AnswersMethod) -> Any:
-    """Return the answer of an outcome. Raises QuestionError."""
+    """Return the answer of an outcome.
+
+    Raises QuestionError if the question was refused, RuntimeError if the worker process had no answer.
+    """
     if found.refused is not None:
         text, field, code, status = found.refused
         raise QuestionError(text, field, code=code, status=status)

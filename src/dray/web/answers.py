@@ -351,7 +351,10 @@ class Answers:
             raise QuestionError(str(error), "addNodes" if more else "drain") from error
 
     def _after_change(self, pod: Tree, change: Tree) -> Tree:
-        """Return the outcome for a pod after a suggested change. Raises QuestionError."""
+        """Return the outcome for a pod after a suggested change.
+
+        Raises QuestionError if the change cannot be applied, or with status 404 if the pod does not exist.
+        """
         try:
             changes = msgspec.convert(change.get("changes", ()), tuple[SuggestedChange, ...])
             after = applied(self._snapshot, changes)

@@ -255,7 +255,11 @@ class Desk:
         }
 
     async def ask(self, picture: DashboardPicture, kind: str, body: bytes) -> Tree:
-        """Return the answer to a question. Raises QuestionError and ApiError."""
+        """Return the answer to a question.
+
+        `kind` is the name of the question. Raises QuestionError if the question is unknown or invalid, the picture is
+        not complete yet (503), or too many questions wait (429). Errors of the API are raised too.
+        """
         known = self._kinds.get(kind)
         if known is None:
             raise QuestionError(f"there is no question {kind}", code="NotFound", status=404)

@@ -75,7 +75,11 @@ def known() -> list[str]:
 
 
 def read(name: str) -> NodeProfile:
-    """Read a profile by name, or from a user's file. Raises ProfileError."""
+    """Read a profile by name, or from a user's file.
+
+    A name with the suffix of profiles is a path. Raises ProfileError if there is no such profile, or its file cannot
+    be read or is invalid.
+    """
     found = next((file for file in _folder() if file.name == name + SUFFIX), None)
     if name.endswith(SUFFIX):
         found = Path(name)
