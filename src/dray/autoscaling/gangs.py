@@ -197,7 +197,10 @@ class _ChoiceSearch:
         return (*left.values(), outcome.plan.cost)
 
     def _refused(self, number: int) -> Unhelped:
-        """Return why a gang was left out: how many of its pods could get nodes in the best attempt."""
+        """Return why a gang was left out: how many of its pods could get nodes in the best attempt.
+
+        `number` is the index of the gang. The count is 0 if no attempt included the gang.
+        """
         gang = self._gangs[number]
         tried = [one for choice, one in self._known.items() if choice[number] is not None]
         names = tuple(map(name_of, gang.pods))
@@ -271,5 +274,8 @@ def _ways(
 
 
 def _node_of(group: NodeGroup) -> Node:
-    """Return a new node of a group."""
+    """Return a new node of a group.
+
+    It is named GROUP-new.
+    """
     return next(one for one in group.template.objects(f"{group.name}-new") if isinstance(one, Node))

@@ -154,7 +154,10 @@ def read(content: str, objects: Sequence[Wire] = (), gates: FeatureGates | None 
 
 
 def _written(content: str) -> GroupsFile:
-    """Parse the file. Raises GroupError."""
+    """Parse the file.
+
+    Raises GroupError if the content is no YAML or has wrong fields.
+    """
     try:
         return forms.read(content, GroupsFile)
     except FormError as error:

@@ -284,13 +284,19 @@ class LinkedPlanner:
         return None
 
     def _node(self, at: int) -> PlannedNode:
-        """Return a bought node with its pods, without daemons."""
+        """Return a bought node with its pods, without daemons.
+
+        `at` is the number of the purchase.
+        """
         name, group = self._name(at), self._groups.groups[self._bought[at]].name
         return planned_node(self._trial, name, group)
 
 
 def planned_node(cluster: Cluster, name: str, group: str) -> PlannedNode:
-    """Return a node of a cluster as part of a plan: its pods with their devices, without daemons."""
+    """Return a node of a cluster as part of a plan: its pods with their devices, without daemons.
+
+    `name` is the name of the node, `group` that of its group.
+    """
     there = [pod for pod in cluster.pods_on(name) if not is_daemon(pod)]
     pods = tuple(PlannedPod(one.pod, one.devices) for one in outcomes(cluster, there))
     return PlannedNode(name, group, pods, steps_taken(cluster, Unit(tuple(there))))

@@ -122,7 +122,10 @@ class Autoscaler:
                 await asyncio.sleep(self._interval)
 
     async def step(self) -> ScalingDecision:
-        """Observe, decide and act once. Returns the decision. Raises ProviderError and ApiError."""
+        """Observe, decide and act once. Returns the decision.
+
+        Raises ProviderError or ApiError if a call to the provider or the API server fails.
+        """
         now = self._now()
         statuses = {status.name: status for status in await self._provider.groups()}
         groups = self._known(statuses)
@@ -149,7 +152,10 @@ class Autoscaler:
     # -- adding nodes
 
     def _known(self, statuses: Mapping[str, GroupStatus]) -> NodeGroups:
-        """Return the groups that the provider has, with its limits."""
+        """Return the groups that the provider has, with its limits.
+
+        Other groups are left out. The limits are the minimum and maximum.
+        """
         found = [
             msgspec.structs.replace(group, min=statuses[group.name].min, max=statuses[group.name].max)
             for group in self._groups.groups

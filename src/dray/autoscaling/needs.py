@@ -100,7 +100,10 @@ def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tupl
 
 
 def _servable(item: Item) -> Item:
-    """Return a request with only those alternatives that an empty node can serve."""
+    """Return a request with only those alternatives that an empty node can serve.
+
+    The request may have none left.
+    """
     return item._replace(choices=tuple(one for one in item.choices if one.devices.bit_count() >= one.wanted))
 
 

@@ -68,7 +68,10 @@ def _complaint(expression: str) -> Complaint | None:
 
 
 def from_profile(profile: NodeProfile, name: str, gates: FeatureGates) -> Template:
-    """Create a template from a profile. Raises TemplateError."""
+    """Create a template from a profile.
+
+    `name` is the name of the node. Raises TemplateError if the profile gives invalid objects.
+    """
     try:
         made = [object_of(tree, gates) for tree in _trees(profile, name)]
     except (ManifestError, ProfileError) as error:

@@ -14,7 +14,10 @@ from dray.cel.types import Type
 
 
 def validate(tree: AstNode, environment: Environment) -> None:
-    """Check a type-checked expression. Raises Problems."""
+    """Check a type-checked expression.
+
+    Raises Problems if a validator complains.
+    """
     problems = [
         problem
         for node, mixed in _walk(tree)

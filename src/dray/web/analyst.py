@@ -73,7 +73,10 @@ def _forget(key: str, interrupt: Interrupt) -> None:
 
 
 def _answer(key: str, question: AnswersMethod, arguments: tuple[Any, ...], interrupt: Interrupt) -> AnalystOutcome:
-    """Return the outcome of a question from a copy, in the worker process."""
+    """Return the outcome of a question from a copy, in the worker process.
+
+    The outcome is lost if there is no copy for the key, and has the error if the question is refused.
+    """
     if key not in _known:
         return AnalystOutcome(is_lost=True)
     try:

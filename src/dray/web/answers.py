@@ -69,7 +69,10 @@ def change_tree(one: Suggestion) -> Tree:
 
 
 def nodes_tree(found: WaitExplanation) -> Tree:
-    """Return the reasons of nodes, counted, and the node that came closest."""
+    """Return the reasons of nodes, counted, and the node that came closest.
+
+    Details of a single node are left out of the reasons.
+    """
     counted: Counter[NodeReason] = Counter()
     for verdict in found.nodes:
         counted.update(_plain(reason) for reason in verdict.reasons)
@@ -97,7 +100,10 @@ def _plain(reason: NodeReason) -> NodeReason:
 
 
 def step_tree(step: FilterStep, dropped: list[list[int]]) -> Tree:
-    """Return one filter step of a request in wire form. A constraint is named by its attribute if it has one."""
+    """Return one filter step of a request in wire form. A constraint is named by its attribute if it has one.
+
+    `dropped` are the ranges of row numbers that the step excludes.
+    """
     tree: Tree = {"code": step.code, "text": _condition(step), "left": step.left, "dropped": dropped}
     if step.subject:
         tree["subject"] = step.subject
