@@ -22,6 +22,9 @@ from dray.api.reasons.wording import TEXTS
 from tests.distribution import FileScheduling, longest_first
 from tests.stalls import Stalls
 
+# gRPC would otherwise prepare each fork, and a program that a test starts could end before it begins. Set before grpc is imported.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 if "-B" not in sys.orig_argv:
     # Images for containers often set this. Every program that a test starts would then compile all modules it imports.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
