@@ -107,7 +107,7 @@ def run_server(
     try:
         args.dir = directory_of(args)
         options = options_of(kind, args)
-        if options.token_auth_file is not None:
+        if options.token_auth_file is not None:  # named on the command line, so it is input, unlike the files in --dir
             read_regular(options.token_auth_file)
         plan = planned(options) if planned else None
     except (ServerStartError, ClusterError, OSError) as error:
